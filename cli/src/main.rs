@@ -1,0 +1,2 @@
+//! The `sidestack` command.
+fn main() {}

@@ -1,0 +1,6 @@
+//! The pure core of Sidestack: names, the model, the planner and the renderer.
+//!
+//! Nothing here touches the clock, files, the process environment, the network
+//! or randomness; everything is a function from data to data.
+
+pub mod names;
