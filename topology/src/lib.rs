@@ -4,3 +4,5 @@
 //! or randomness; everything is a function from data to data.
 
 pub mod names;
+pub mod diagnostic;
+pub mod yaml;

@@ -1,0 +1,223 @@
+//! The one door for YAML: reading what people wrote, and writing trees.
+//!
+//! Reading is strict (duplicate keys, YAML 1.1 booleans and unknown tags are
+//! refused) and total: size, depth, nodes and alias expansion are bounded, so a
+//! hostile file costs milliseconds. Every error carries file, line and column.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_saphyr::granit_parser::{Event, Parser};
+
+use crate::diagnostic::{Diagnostic, Place, is_bidi};
+
+/// The largest text that is read as a manifest, a module or a compose file.
+pub const MAX_TEXT: usize = 1 << 20;
+
+/// Checks that bytes are text a person could have meant.
+///
+/// Refused: more than [`MAX_TEXT`] bytes, bytes that are not UTF-8, NUL and other
+/// control characters, and characters that reorder text on a screen.
+pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
+    let at = |line: usize, column: usize, message: String, text: &str| Diagnostic {
+        place: Some(Place::new(file, text, line as u32, column as u32)),
+        ..Diagnostic::error(&[], message)
+    };
+    if bytes.len() > MAX_TEXT {
+        let size = bytes.len();
+        return Err(at(0, 0, format!("the file has {size} bytes; at most {MAX_TEXT} are read"), ""));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let before = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        at(line, column, "the file is not valid UTF-8".to_owned(), &String::from_utf8_lossy(bytes))
+    })?;
+    for (number, line) in text.split('\n').enumerate() {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if let Some(column) = line.chars().position(|c| (c.is_control() && c != '\t') || is_bidi(c)) {
+            let c = line.chars().nth(column).unwrap_or_default();
+            let what = if is_bidi(c) { "text direction" } else { "control" };
+            let message = format!("a {what} character (U+{:04X}) is not allowed here", u32::from(c));
+            return Err(at(number + 1, column + 1, message, text).hint("write it as an escape in double quotes"));
+        }
+    }
+    Ok(text)
+}
+
+/// Reads a text that [`text`] has let through.
+///
+/// # Errors
+/// Syntax, types, unknown keys (where `T` denies them), duplicate keys, and
+/// anything that is over the budget, each with its place.
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnostic> {
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        with_snippet: false,
+        reject_unsupported_tags: false,
+        budget: serde_saphyr::budget! {
+            max_events: 300_000,
+            max_nodes: 150_000,
+            max_depth: 64,
+            max_aliases: 1_000,
+            max_anchors: 1_000,
+            max_recorded_anchor_events: 100_000,
+            max_total_scalar_bytes: 4 << 20,
+        },
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let error = error.without_snippet();
+        let (line, column) = error.location().map_or((0, 0), |l| (l.line() as u32, l.column() as u32));
+        let message = error.to_string();
+        // The location is shown as such, so it is cut from the library's sentence.
+        let message = message.split(" at line ").next().unwrap_or_default().trim_end_matches(',').to_owned();
+        let message = message.strip_prefix("error: ").unwrap_or(&message).replace('\n', " ");
+        Diagnostic { place: Some(Place::new(file, text, line, column)), ..Diagnostic::error(&[], message) }
+    })
+}
+
+/// [`text`] and [`parse`] in one.
+pub fn read<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<T, Diagnostic> {
+    parse(file, text(file, bytes)?)
+}
+
+/// Writes a value as YAML that reads back as the same value.
+pub fn write<T: Serialize>(value: &T) -> String {
+    // Strings are the only scalars that could be taken for something else; the
+    // writer quotes those. A value that cannot be written (a map with maps for
+    // keys) does not occur in the model, whose keys are all strings.
+    serde_saphyr::to_string(value).unwrap_or_default()
+}
+
+/// Where a document path stands in a text: line and column, both from 1.
+///
+/// Sequence items are addressed by their index. When the path leads nowhere, the
+/// nearest enclosing place that exists is meant. `None` when nothing is found.
+pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
+    let mut places: HashMap<Vec<String>, (u32, u32)> = HashMap::new();
+    // Each open collection: its path and either the next index or the pending key.
+    enum Frame {
+        Map(Option<String>),
+        Seq(usize),
+    }
+    let mut stack: Vec<Frame> = Vec::new();
+    let mut here: Vec<String> = Vec::new();
+    for event in Parser::new_from_str(text).take(400_000) {
+        let Ok((event, span)) = event else { break };
+        let at = (span.start.line() as u32, span.start.col() as u32 + 1);
+        // A scalar in key position names the place of its value.
+        if let (Event::Scalar(scalar, ..), Some(Frame::Map(key @ None))) = (&event, stack.last_mut()) {
+            *key = Some(scalar.to_string());
+            here.push(scalar.to_string());
+            places.insert(here.clone(), at);
+            continue;
+        }
+        let opens = match &event {
+            Event::MappingStart(..) => Some(Frame::Map(None)),
+            Event::SequenceStart(..) => Some(Frame::Seq(0)),
+            Event::Scalar(..) | Event::Alias(..) => None,
+            Event::MappingEnd | Event::SequenceEnd => {
+                stack.pop();
+                close(&mut stack, &mut here);
+                continue;
+            }
+            _ => continue,
+        };
+        if let Some(Frame::Seq(index)) = stack.last() {
+            here.push(index.to_string());
+        }
+        match opens {
+            // A collection stands where its key does.
+            Some(frame) => {
+                places.entry(here.clone()).or_insert(at);
+                stack.push(frame);
+            }
+            None => {
+                places.insert(here.clone(), at);
+                close(&mut stack, &mut here);
+            }
+        }
+    }
+
+    /// A value has ended: its key or index goes from the path.
+    fn close(stack: &mut [Frame], here: &mut Vec<String>) {
+        match stack.last_mut() {
+            Some(Frame::Map(key)) => {
+                *key = None;
+                here.pop();
+            }
+            Some(Frame::Seq(index)) => {
+                *index += 1;
+                here.pop();
+            }
+            None => {}
+        }
+    }
+
+    (0..=path.len()).rev().find_map(|length| places.get(&path[..length]).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn place(text: &str) -> Place {
+        read::<Value>("f.yaml", text.as_bytes()).unwrap_err().place.unwrap()
+    }
+
+    #[test]
+    fn values_come_as_they_are_meant() {
+        let value: Value = parse("f", "a: 1\nb: 'yes'\nc: yes\nd: [x, 2.5, null, true]\ne: 0x10\n").unwrap();
+        assert_eq!(value, json!({"a": 1, "b": "yes", "c": "yes", "d": ["x", 2.5, null, true], "e": 16}));
+    }
+
+    #[test]
+    fn p39_duplicate_keys_and_strange_bytes_are_located() {
+        assert_eq!((place("a: 1\nb: 2\na: 3\n").line, place("a: 1\nb: 2\na: 3\n").column), (3, 1));
+        assert_eq!((place("a: 1\nb: \"x\u{0}\"\n").line, place("a: 1\nb: \"x\u{0}\"\n").column), (2, 6));
+        assert_eq!(place("a: \u{202E}x\n").column, 4);
+        assert_eq!(place("a: \u{1b}[31m\n").column, 4);
+        let error = read::<Value>("f.yaml", b"a: 1\nb: \xff\n").unwrap_err();
+        assert_eq!((error.place.clone().unwrap().line, error.place.unwrap().column), (2, 4));
+    }
+
+    #[test]
+    fn p38_hostile_documents_end_quickly() {
+        let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+        for n in 1..30 {
+            let previous = format!("*a{}", n - 1);
+            bomb.push_str(&format!("a{n}: &a{n} [{}]\n", vec![previous; 9].join(",")));
+        }
+        let deep = "[".repeat(10_000);
+        let long = "x: *a\n".repeat(900_000);
+        for text in [bomb, deep, long] {
+            let before = std::time::Instant::now();
+            let error = read::<Value>("f.yaml", text.as_bytes()).unwrap_err();
+            assert!(error.place.is_some());
+            assert!(before.elapsed().as_millis() < 2_000, "{:?}", before.elapsed());
+        }
+    }
+
+    #[test]
+    fn paths_are_found() {
+        let text = "a: 1\nresources:\n  db:\n    engine: pg\n    list: [x, {y: z}]\n";
+        let find = |path: &str| locate(text, &path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(find("resources.db.engine"), Some((4, 13)));
+        assert_eq!(find("resources.db.list.1.y"), Some((5, 19)));
+        assert_eq!(find("resources.db.nothing"), Some((3, 3)));
+        assert_eq!(find("a"), Some((1, 4)));
+    }
+
+    proptest! {
+        #[test]
+        fn written_strings_read_back(text in "\\PC{0,40}", multi in "[ -~\n\t]{0,60}") {
+            let value = json!({"k": text, "m": multi, "l": [text, {"n": multi}]});
+            let yaml = write(&value);
+            let back: Value = parse("f", &yaml).map_err(|e| TestCaseError::fail(format!("{e}\n{yaml}")))?;
+            prop_assert_eq!(value, back);
+        }
+    }
+}
