@@ -38,14 +38,21 @@ fn check(kind: &'static str, text: &str) -> Result<(), NameError> {
         "is longer than 32 characters"
     } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         "must begin with a lower-case letter"
-    } else if !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    } else if !text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    {
         "may hold only lower-case letters, digits and `-`"
     } else if text.ends_with('-') {
         "must end in a letter or a digit"
     } else {
         return Ok(());
     };
-    Err(NameError { kind, text: text.chars().take(60).collect(), reason })
+    Err(NameError {
+        kind,
+        text: text.chars().take(60).collect(),
+        reason,
+    })
 }
 
 macro_rules! name {
@@ -130,7 +137,10 @@ impl InstanceName {
     /// The revision this name pins, when it is of the form `rN`.
     pub fn revision(&self) -> Option<RevisionNumber> {
         let digits = self.0.strip_prefix('r')?;
-        if digits.is_empty() || digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        if digits.is_empty()
+            || digits.starts_with('0')
+            || !digits.bytes().all(|b| b.is_ascii_digit())
+        {
             return None;
         }
         digits.parse().ok().map(RevisionNumber)
@@ -212,13 +222,20 @@ impl Target {
     /// The part of every host name that is this instance's alone:
     /// `<instance>.<environment>.<workspace>.localhost`.
     pub fn host(&self) -> String {
-        format!("{}.{}.{}.localhost", self.instance, self.environment, self.workspace)
+        format!(
+            "{}.{}.{}.localhost",
+            self.instance, self.environment, self.workspace
+        )
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.workspace, self.environment, self.instance)
+        write!(
+            f,
+            "{}/{}/{}",
+            self.workspace, self.environment, self.instance
+        )
     }
 }
 
@@ -235,7 +252,9 @@ pub fn derive(text: &str, fallback: &str) -> (String, bool) {
             name.push('-');
         }
     }
-    let mut name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase()).to_owned();
+    let mut name = name
+        .trim_start_matches(|c: char| !c.is_ascii_lowercase())
+        .to_owned();
     name.truncate(MAX_DERIVED);
     let name = name.trim_end_matches('-');
     let name = if name.is_empty() { fallback } else { name };
@@ -252,7 +271,11 @@ pub fn dns_label(service: &str) -> String {
     for (at, c) in service.chars().enumerate() {
         let plain = c.is_ascii_lowercase()
             || c.is_ascii_digit()
-            || (c == '-' && at > 0 && at < last && !label.ends_with('-') && !service[..].contains("--"));
+            || (c == '-'
+                && at > 0
+                && at < last
+                && !label.ends_with('-')
+                && !service[..].contains("--"));
         if plain {
             label.push(c);
         } else {
@@ -289,7 +312,18 @@ mod tests {
         for good in ["a", "shop", "a-b", "a1", "x-1-y"] {
             assert!(good.parse::<WorkspaceName>().is_ok(), "{good}");
         }
-        for bad in ["", "A", "1a", "-a", "a-", "a_b", "a b", "a/b", "é", &"a".repeat(33)] {
+        for bad in [
+            "",
+            "A",
+            "1a",
+            "-a",
+            "a-",
+            "a_b",
+            "a b",
+            "a/b",
+            "é",
+            &"a".repeat(33),
+        ] {
             assert!(bad.parse::<WorkspaceName>().is_err(), "{bad}");
         }
     }
@@ -298,7 +332,13 @@ mod tests {
     fn main_and_revisions_are_reserved() {
         let reserved = |text: &str| text.parse::<InstanceName>().unwrap().is_reserved();
         assert!(reserved("main") && reserved("r1") && reserved("r207"));
-        assert!(!reserved("r0") && !reserved("r01") && !reserved("rx") && !reserved("r") && !reserved("mainline"));
+        assert!(
+            !reserved("r0")
+                && !reserved("r01")
+                && !reserved("rx")
+                && !reserved("r")
+                && !reserved("mainline")
+        );
     }
 
     #[test]

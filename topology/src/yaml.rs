@@ -26,21 +26,48 @@ pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     };
     if bytes.len() > MAX_TEXT {
         let size = bytes.len();
-        return Err(at(0, 0, format!("the file has {size} bytes; at most {MAX_TEXT} are read"), ""));
+        return Err(at(
+            0,
+            0,
+            format!("the file has {size} bytes; at most {MAX_TEXT} are read"),
+            "",
+        ));
     }
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
         let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        at(line, column, "the file is not valid UTF-8".to_owned(), &String::from_utf8_lossy(bytes))
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
+        at(
+            line,
+            column,
+            "the file is not valid UTF-8".to_owned(),
+            &String::from_utf8_lossy(bytes),
+        )
     })?;
     for (number, line) in text.split('\n').enumerate() {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        if let Some(column) = line.chars().position(|c| (c.is_control() && c != '\t') || is_bidi(c)) {
+        if let Some(column) = line
+            .chars()
+            .position(|c| (c.is_control() && c != '\t') || is_bidi(c))
+        {
             let c = line.chars().nth(column).unwrap_or_default();
-            let what = if is_bidi(c) { "text direction" } else { "control" };
-            let message = format!("a {what} character (U+{:04X}) is not allowed here", u32::from(c));
-            return Err(at(number + 1, column + 1, message, text).hint("write it as an escape in double quotes"));
+            let what = if is_bidi(c) {
+                "text direction"
+            } else {
+                "control"
+            };
+            let message = format!(
+                "a {what} character (U+{:04X}) is not allowed here",
+                u32::from(c)
+            );
+            return Err(at(number + 1, column + 1, message, text)
+                .hint("write it as an escape in double quotes"));
         }
     }
     Ok(text)
@@ -68,12 +95,25 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnosti
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let error = error.without_snippet();
-        let (line, column) = error.location().map_or((0, 0), |l| (l.line() as u32, l.column() as u32));
+        let (line, column) = error
+            .location()
+            .map_or((0, 0), |l| (l.line() as u32, l.column() as u32));
         let message = error.to_string();
         // The location is shown as such, so it is cut from the library's sentence.
-        let message = message.split(" at line ").next().unwrap_or_default().trim_end_matches(',').to_owned();
-        let message = message.strip_prefix("error: ").unwrap_or(&message).replace('\n', " ");
-        Diagnostic { place: Some(Place::new(file, text, line, column)), ..Diagnostic::error(&[], message) }
+        let message = message
+            .split(" at line ")
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches(',')
+            .to_owned();
+        let message = message
+            .strip_prefix("error: ")
+            .unwrap_or(&message)
+            .replace('\n', " ");
+        Diagnostic {
+            place: Some(Place::new(file, text, line, column)),
+            ..Diagnostic::error(&[], message)
+        }
     })
 }
 
@@ -107,7 +147,9 @@ pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
         let Ok((event, span)) = event else { break };
         let at = (span.start.line() as u32, span.start.col() as u32 + 1);
         // A scalar in key position names the place of its value.
-        if let (Event::Scalar(scalar, ..), Some(Frame::Map(key @ None))) = (&event, stack.last_mut()) {
+        if let (Event::Scalar(scalar, ..), Some(Frame::Map(key @ None))) =
+            (&event, stack.last_mut())
+        {
             *key = Some(scalar.to_string());
             here.push(scalar.to_string());
             places.insert(here.clone(), at);
@@ -155,7 +197,9 @@ pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
         }
     }
 
-    (0..=path.len()).rev().find_map(|length| places.get(&path[..length]).copied())
+    (0..=path.len())
+        .rev()
+        .find_map(|length| places.get(&path[..length]).copied())
 }
 
 #[cfg(test)]
@@ -165,23 +209,51 @@ mod tests {
     use serde_json::{Value, json};
 
     fn place(text: &str) -> Place {
-        read::<Value>("f.yaml", text.as_bytes()).unwrap_err().place.unwrap()
+        read::<Value>("f.yaml", text.as_bytes())
+            .unwrap_err()
+            .place
+            .unwrap()
     }
 
     #[test]
     fn values_come_as_they_are_meant() {
-        let value: Value = parse("f", "a: 1\nb: 'yes'\nc: yes\nd: [x, 2.5, null, true]\ne: 0x10\n").unwrap();
-        assert_eq!(value, json!({"a": 1, "b": "yes", "c": "yes", "d": ["x", 2.5, null, true], "e": 16}));
+        let value: Value = parse(
+            "f",
+            "a: 1\nb: 'yes'\nc: yes\nd: [x, 2.5, null, true]\ne: 0x10\n",
+        )
+        .unwrap();
+        assert_eq!(
+            value,
+            json!({"a": 1, "b": "yes", "c": "yes", "d": ["x", 2.5, null, true], "e": 16})
+        );
     }
 
     #[test]
     fn p39_duplicate_keys_and_strange_bytes_are_located() {
-        assert_eq!((place("a: 1\nb: 2\na: 3\n").line, place("a: 1\nb: 2\na: 3\n").column), (3, 1));
-        assert_eq!((place("a: 1\nb: \"x\u{0}\"\n").line, place("a: 1\nb: \"x\u{0}\"\n").column), (2, 6));
+        assert_eq!(
+            (
+                place("a: 1\nb: 2\na: 3\n").line,
+                place("a: 1\nb: 2\na: 3\n").column
+            ),
+            (3, 1)
+        );
+        assert_eq!(
+            (
+                place("a: 1\nb: \"x\u{0}\"\n").line,
+                place("a: 1\nb: \"x\u{0}\"\n").column
+            ),
+            (2, 6)
+        );
         assert_eq!(place("a: \u{202E}x\n").column, 4);
         assert_eq!(place("a: \u{1b}[31m\n").column, 4);
         let error = read::<Value>("f.yaml", b"a: 1\nb: \xff\n").unwrap_err();
-        assert_eq!((error.place.clone().unwrap().line, error.place.unwrap().column), (2, 4));
+        assert_eq!(
+            (
+                error.place.clone().unwrap().line,
+                error.place.unwrap().column
+            ),
+            (2, 4)
+        );
     }
 
     #[test]
@@ -197,14 +269,23 @@ mod tests {
             let before = std::time::Instant::now();
             let error = read::<Value>("f.yaml", text.as_bytes()).unwrap_err();
             assert!(error.place.is_some());
-            assert!(before.elapsed().as_millis() < 2_000, "{:?}", before.elapsed());
+            assert!(
+                before.elapsed().as_millis() < 2_000,
+                "{:?}",
+                before.elapsed()
+            );
         }
     }
 
     #[test]
     fn paths_are_found() {
         let text = "a: 1\nresources:\n  db:\n    engine: pg\n    list: [x, {y: z}]\n";
-        let find = |path: &str| locate(text, &path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        let find = |path: &str| {
+            locate(
+                text,
+                &path.split('.').map(str::to_owned).collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(find("resources.db.engine"), Some((4, 13)));
         assert_eq!(find("resources.db.list.1.y"), Some((5, 19)));
         assert_eq!(find("resources.db.nothing"), Some((3, 3)));

@@ -1,0 +1,166 @@
+//! Templates for module values and configuration files: minijinja, strict.
+//!
+//! A variable that is not there is an error, never an empty text. Filters write
+//! a value for where it stands: `url` (percent-encoded), `quoted` (double quotes
+//! with escapes), `sql` (single quotes). Secrets pass through as tokens, see
+//! [`crate::secret`], so a template never holds a value.
+
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+
+use crate::secret::Encoding;
+
+/// A template that could not be rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TemplateError {
+    /// What is wrong.
+    pub message: String,
+    /// The line inside the template, from 1.
+    pub line: usize,
+}
+
+/// Renders templates; made once and used for many.
+pub struct Templates(Environment<'static>);
+
+impl Default for Templates {
+    fn default() -> Self {
+        let mut environment = Environment::empty();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let syntax = minijinja::syntax::SyntaxConfig::builder()
+            .keep_trailing_newline(true)
+            .build();
+        if let Ok(syntax) = syntax {
+            environment.set_syntax(syntax);
+        }
+        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.add_filter("url", |text: String| Encoding::Url.apply(&text));
+        environment.add_filter("quoted", |text: String| Encoding::Quoted.apply(&text));
+        environment.add_filter("sql", |text: String| Encoding::Sql.apply(&text));
+        environment.add_filter("upper", |text: String| text.to_uppercase());
+        environment.add_filter("variable", |text: String| variable_name(&text));
+        environment.add_filter("join", |items: Vec<String>, between: String| {
+            items.join(&between)
+        });
+        environment.add_filter(
+            "bytes_as",
+            |bytes: u64, unit: String| -> Result<u64, minijinja::Error> {
+                let shift = match unit.as_str() {
+                    "B" => 0,
+                    "kB" | "KiB" => 10,
+                    "MB" | "MiB" => 20,
+                    "GB" | "GiB" => 30,
+                    _ => {
+                        return Err(minijinja::Error::new(
+                            minijinja::ErrorKind::InvalidOperation,
+                            "unknown unit",
+                        ));
+                    }
+                };
+                Ok(bytes >> shift)
+            },
+        );
+        Self(environment)
+    }
+}
+
+/// A resource's name as the beginning of a variable's: `my-db` gives `MY_DB`.
+pub fn variable_name(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_uppercase()
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+/// What a template may read; made once and used for many templates.
+#[derive(Clone)]
+pub struct Context(minijinja::Value);
+
+impl Context {
+    /// A context of any map-like value.
+    pub fn new(values: impl Serialize) -> Self {
+        Self(minijinja::Value::from(minijinja::value::Serde(values)))
+    }
+}
+
+impl Templates {
+    /// Renders one template.
+    ///
+    /// # Errors
+    /// A syntax error, a variable that is not there, a filter that does not apply.
+    pub fn render(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
+        if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {
+            return Ok(template.to_owned());
+        }
+        self.0
+            .render_str(template, context.0.clone())
+            .map_err(|error| {
+                let detail = error.detail().map(str::to_owned);
+                let kind = match error.kind() {
+                    minijinja::ErrorKind::UndefinedError => {
+                        "a variable of the template is not there".to_owned()
+                    }
+                    kind => kind.to_string(),
+                };
+                TemplateError {
+                    message: detail.map_or(kind.clone(), |detail| format!("{kind}: {detail}")),
+                    line: error.line().unwrap_or(1),
+                }
+            })
+    }
+
+    /// The names a template reads, nested ones with dots: `credentials.user`.
+    ///
+    /// # Errors
+    /// A syntax error.
+    pub fn names(
+        &self,
+        template: &str,
+    ) -> Result<std::collections::HashSet<String>, TemplateError> {
+        let parsed = self
+            .0
+            .template_from_str(template)
+            .map_err(|error| TemplateError {
+                message: error.to_string(),
+                line: error.line().unwrap_or(1),
+            })?;
+        Ok(parsed.undeclared_variables(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::{shown, token};
+    use serde_json::json;
+
+    #[test]
+    fn strict_and_encoded() {
+        let templates = Templates::default();
+        let context = Context::new(
+            json!({"user": "a b", "password": token("env:P", Encoding::Raw), "list": ["x", "y"]}),
+        );
+        let render = |template: &str| templates.render(template, &context);
+        assert_eq!(
+            shown(&render("u://{{ user|url }}:{{ password|url }}@h").unwrap()),
+            "u://a%20b:‹env:P›@h"
+        );
+        assert_eq!(render("{{ list[0] }}{{ list|join(',') }}").unwrap(), "xx,y");
+        assert!(render("{{ usr }}").is_err());
+        assert!(render("{{ user").is_err());
+        assert_eq!(
+            templates
+                .render(
+                    "{{ n|bytes_as('MB') }}MB",
+                    &Context::new(json!({"n": 128 << 20}))
+                )
+                .unwrap(),
+            "128MB"
+        );
+    }
+}
