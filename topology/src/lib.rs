@@ -3,7 +3,9 @@
 //! Nothing here touches the clock, files, the process environment, the network
 //! or randomness; everything is a function from data to data.
 
+pub mod compose;
 pub mod diagnostic;
+pub mod manifest;
 pub mod module;
 pub mod names;
 pub mod secret;

@@ -1,0 +1,297 @@
+//! The Compose model, typed as far as Sidestack reads or writes it.
+//!
+//! It reads what `docker compose config --format json` prints (long forms only)
+//! and is what the renderer fills and serialises. Keys that nothing here looks at
+//! are carried in `rest`, so that a file keeps its whole meaning.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A JSON object.
+pub type Object = Map<String, Value>;
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Compose prints `null` where a collection was named and left empty.
+fn or_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
+    d: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(d)?.unwrap_or_default())
+}
+
+/// A whole project.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Project {
+    /// The project's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Services by name.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub services: BTreeMap<String, Service>,
+    /// Networks by key.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub networks: BTreeMap<String, Option<Network>>,
+    /// Volumes by key.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub volumes: BTreeMap<String, Option<Volume>>,
+    /// Configs by key.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub configs: BTreeMap<String, FileObject>,
+    /// Secrets by key.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub secrets: BTreeMap<String, FileObject>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// A service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// The image's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// How to build it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<Object>,
+    /// When to pull it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_policy: Option<String>,
+    /// A fixed name for its one container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_name: Option<String>,
+    /// The command: a list, or nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Value>,
+    /// The entry point: a list, or nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entrypoint: Option<Value>,
+    /// Variables; `None` is a pass-through that found nothing.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub environment: BTreeMap<String, Option<String>>,
+    /// Published ports.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub ports: Vec<PortMapping>,
+    /// Mounts.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub volumes: Vec<Mount>,
+    /// Networks it joins, with what it is there.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub networks: BTreeMap<String, Option<Object>>,
+    /// `host`, `none`, `service:NAME`, `container:NAME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_mode: Option<String>,
+    /// What it waits for.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub depends_on: BTreeMap<String, Dependency>,
+    /// Health.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthcheck: Option<Object>,
+    /// Restart policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
+    /// Labels.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Secrets it gets.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub secrets: Vec<FileGrant>,
+    /// Configs it gets.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub configs: Vec<FileGrant>,
+    /// Deployment: `replicas`, `restart_policy`, `resources`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deploy: Option<Object>,
+    /// Number of containers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<u32>,
+    /// Profiles it belongs to.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub profiles: Vec<String>,
+    /// Commands run once it has started.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub post_start: Vec<Object>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// A published port, in the long form.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PortMapping {
+    /// The container port.
+    pub target: u16,
+    /// The host port or range; nothing for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+    /// The host's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_ip: Option<String>,
+    /// `tcp` or `udp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// `ingress` or `host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Everything else, such as `name` and `app_protocol`.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// A mount, in the long form.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mount {
+    /// `volume`, `bind`, `tmpfs`, `npipe`, `cluster`, `image`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// A volume's key or a path; nothing for an anonymous volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Where it is mounted.
+    pub target: String,
+    /// Not writable.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_only: bool,
+    /// Everything else, such as `bind` and `volume`.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// What a service waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    /// When it is met.
+    pub condition: Condition,
+    /// Whether the service cannot do without.
+    #[serde(default = "yes")]
+    pub required: bool,
+    /// Whether it is restarted with it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub restart: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// When a dependency is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Condition {
+    /// It was started.
+    #[serde(rename = "service_started")]
+    Started,
+    /// It is healthy.
+    #[serde(rename = "service_healthy")]
+    Healthy,
+    /// It exited with 0.
+    #[serde(rename = "service_completed_successfully")]
+    Completed,
+}
+
+/// A network.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Network {
+    /// Its real name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Made and kept by somebody else.
+    #[serde(skip_serializing_if = "is_default")]
+    pub external: bool,
+    /// Driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Address management.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub ipam: Object,
+    /// Labels.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// A volume.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Volume {
+    /// Its real name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Made and kept by somebody else.
+    #[serde(skip_serializing_if = "is_default")]
+    pub external: bool,
+    /// Labels.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Everything else, such as `driver` and `driver_opts`.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// A config or a secret of the project.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileObject {
+    /// Its real name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// From a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// From a variable of the process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// Inline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// Made and kept by somebody else.
+    #[serde(skip_serializing_if = "is_default")]
+    pub external: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+/// A config or a secret given to a service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileGrant {
+    /// The key of the config or secret.
+    pub source: String,
+    /// Where it stands in the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Owner, a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Group, a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gid: Option<String>,
+    /// Mode; Compose prints it as an octal text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Value>,
+}
+
+impl Service {
+    /// How many containers it has.
+    pub fn replicas(&self) -> u32 {
+        let deployed = self
+            .deploy
+            .as_ref()
+            .and_then(|deploy| deploy.get("replicas"))
+            .and_then(Value::as_u64);
+        self.scale
+            .or(deployed.and_then(|n| u32::try_from(n).ok()))
+            .unwrap_or(1)
+    }
+}
