@@ -10,4 +10,5 @@ pub mod module;
 pub mod names;
 pub mod secret;
 pub mod template;
+pub mod units;
 pub mod yaml;

@@ -14,7 +14,7 @@
 //! | `ports.NAME` | the container port |
 //! | `services.KEY` | the Compose service name of each of the module's services |
 //! | `host`, `port` | in `variables` only: the address for the vantage |
-//! | `hosts.NAME`, … | in `variables` only: `addresses.NAME.host` and `.port` of every port |
+//! | `addresses.NAME` | in `variables` only: `.host` and `.port` of every port of the module |
 //! | `name` | in provisions and per-name variables: the one it is about |
 
 use std::collections::BTreeMap;
@@ -226,7 +226,8 @@ pub struct Fragment {
     pub environment: BTreeMap<String, String>,
     /// Data volumes: key and path in the container.
     pub volumes: BTreeMap<String, String>,
-    /// Secret files: name under `/run/secrets` and content.
+    /// Secret files: name under `/run/secrets` and content. A file whose content
+    /// comes out empty is left out.
     pub secrets: BTreeMap<String, String>,
     /// Keys of [`Module::files`] that this service gets.
     pub files: Vec<String>,

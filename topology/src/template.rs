@@ -5,10 +5,13 @@
 //! with escapes), `sql` (single quotes). Secrets pass through as tokens, see
 //! [`crate::secret`], so a template never holds a value.
 
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, UndefinedBehavior, Value};
 use serde::Serialize;
 
 use crate::secret::Encoding;
+
+/// The steps one rendering may take: some milliseconds, and at most some megabytes.
+const FUEL: u64 = 200_000;
 
 /// A template that could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +36,9 @@ impl Default for Templates {
         if let Ok(syntax) = syntax {
             environment.set_syntax(syntax);
         }
+        // A template is data from a file: loops within loops end as an error.
+        environment.set_fuel(Some(FUEL));
+        environment.add_test("defined", |value: &Value| !value.is_undefined());
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.add_filter("url", |text: String| Encoding::Url.apply(&text));
         environment.add_filter("quoted", |text: String| Encoding::Quoted.apply(&text));
@@ -126,7 +132,9 @@ impl Templates {
             .0
             .template_from_str(template)
             .map_err(|error| TemplateError {
-                message: error.to_string(),
+                message: error
+                    .detail()
+                    .map_or_else(|| error.kind().to_string(), str::to_owned),
                 line: error.line().unwrap_or(1),
             })?;
         Ok(parsed.undeclared_variables(true))
@@ -153,6 +161,12 @@ mod tests {
         assert_eq!(render("{{ list[0] }}{{ list|join(',') }}").unwrap(), "xx,y");
         assert!(render("{{ usr }}").is_err());
         assert!(render("{{ user").is_err());
+        assert_eq!(
+            render("{% if usr is defined %}a{% else %}b{% endif %}").unwrap(),
+            "b"
+        );
+        let endless = "{% for c in 'x' * 9999 %}".repeat(20) + "y" + &"{% endfor %}".repeat(20);
+        assert!(render(&endless).is_err());
         assert_eq!(
             templates
                 .render(
