@@ -189,6 +189,84 @@ pub enum SettingKind {
     Port,
 }
 
+impl SettingKind {
+    /// A value as a person gave it, as templates see it: sizes become bytes.
+    ///
+    /// # Errors
+    /// What was expected and what was found, for a message.
+    pub fn read(&self, value: &serde_json::Value) -> Result<serde_json::Value, String> {
+        use serde_json::Value;
+        let number = |least: i128, most: i128, found: Option<i128>| {
+            found
+                .filter(|found| (least..=most).contains(found))
+                .and_then(|found| serde_json::Number::from_i128(found).map(Value::Number))
+        };
+        let whole = || {
+            let signed = value.as_i64().map(i128::from);
+            signed.or(value.as_u64().map(i128::from))
+        };
+        let read = match self {
+            Self::String => value.is_string().then(|| value.clone()),
+            Self::Bool => value.is_boolean().then(|| value.clone()),
+            Self::Enum(values) => value
+                .as_str()
+                .is_some_and(|text| values.iter().any(|one| one == text))
+                .then(|| value.clone()),
+            Self::Integer { min, max } => number((*min).into(), (*max).into(), whole()),
+            Self::Size { min, max } => {
+                let bytes = match value {
+                    Value::String(text) => crate::units::parse_size(text).map(i128::from),
+                    _ => whole(),
+                };
+                number((*min).into(), (*max).into(), bytes)
+            }
+            Self::Port => number(1, 65_535, whole()),
+        };
+        read.ok_or_else(|| match value {
+            Value::String(text) => format!("expected {self}, found `{text}`"),
+            Value::Array(_) => format!("expected {self}, found a list"),
+            Value::Object(_) => format!("expected {self}, found a map"),
+            value => format!("expected {self}, found {value}"),
+        })
+    }
+}
+
+impl std::fmt::Display for SettingKind {
+    /// What is expected: `a whole number from 1 to 100`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use crate::units::format_size;
+        match self {
+            Self::String => f.write_str("a text"),
+            Self::Bool => f.write_str("`true` or `false`"),
+            Self::Enum(values) => {
+                f.write_str("one of ")?;
+                for (index, value) in values.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}`{value}`")?;
+                }
+                Ok(())
+            }
+            Self::Integer { min, max } => match (*min, *max) {
+                (i64::MIN, i64::MAX) => f.write_str("a whole number"),
+                (min, i64::MAX) => write!(f, "a whole number of at least {min}"),
+                (i64::MIN, max) => write!(f, "a whole number of at most {max}"),
+                (min, max) => write!(f, "a whole number from {min} to {max}"),
+            },
+            Self::Size { min, max } => match (*min, *max) {
+                (0, u64::MAX) => f.write_str("a size such as `128MiB`"),
+                (min, u64::MAX) => write!(f, "a size of at least {}", format_size(min)),
+                (min, max) => write!(
+                    f,
+                    "a size from {} to {}",
+                    format_size(min),
+                    format_size(max)
+                ),
+            },
+            Self::Port => f.write_str("a port from 1 to 65535"),
+        }
+    }
+}
+
 /// A credential of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Credential {
@@ -281,7 +359,7 @@ pub struct Provision {
     pub service: String,
     /// The names when the stack asks for none; templates.
     pub default: Vec<String>,
-    /// What a name must match, as a person reads it; `None` allows any name without control characters.
+    /// What a name must match, a [`crate::pattern::Pattern`]; `None` allows any name without control characters.
     pub pattern: Option<String>,
     /// Run in the container for each name; templates with `name`. Exit 0 means it is there.
     pub command: Vec<String>,
@@ -313,4 +391,37 @@ pub struct FileTemplate {
     pub secret: bool,
     /// Its mode, such as `0o444`.
     pub mode: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn settings_are_read_as_templates_see_them() {
+        let size = SettingKind::Size {
+            min: 1024,
+            max: 1 << 40,
+        };
+        assert_eq!(size.read(&json!("1MiB")), Ok(json!(1 << 20)));
+        assert_eq!(size.read(&json!(2048)), Ok(json!(2048)));
+        assert_eq!(
+            size.read(&json!("1kB")).unwrap_err(),
+            "expected a size from 1KiB to 1TiB, found `1kB`"
+        );
+        let integer = SettingKind::Integer { min: 1, max: 9 };
+        assert_eq!(integer.read(&json!(9)), Ok(json!(9)));
+        for wrong in [json!(0), json!("9"), json!(1.5), json!(u64::MAX), json!([])] {
+            assert!(integer.read(&wrong).is_err(), "{wrong}");
+        }
+        assert!(SettingKind::Bool.read(&json!("true")).is_err());
+        assert!(SettingKind::Port.read(&json!(0)).is_err());
+        let one = SettingKind::Enum(vec!["a".into(), "b".into()]);
+        assert_eq!(one.read(&json!("b")), Ok(json!("b")));
+        assert_eq!(
+            one.read(&json!("c")).unwrap_err(),
+            "expected one of `a`, `b`, found `c`"
+        );
+    }
 }
