@@ -15,3 +15,6 @@ pub mod units;
 pub mod yaml;
 pub mod placeholder;
 pub mod plan;
+pub mod planner;
+mod isolation;
+pub mod render;

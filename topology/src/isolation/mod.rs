@@ -1,0 +1,69 @@
+//! Isolation: what makes a second copy of somebody else's compose file collide
+//! is changed, or refused by name.
+//!
+//! Every rule is a small function of its own over one service, network or
+//! volume. A rule either changes the model and records the [`Change`], or adds a
+//! fault that names the construct: nothing is ignored in silence. The model comes
+//! with its placeholders, so that a path inside the checkout can be told from one
+//! outside.
+
+mod refuse;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::compose::{Network, Project, Volume};
+use crate::diagnostic::Diagnostic;
+use crate::plan::{Change, FileObjects, Publish};
+use crate::planner::Foreign;
+
+/// A compose project, isolated as far as no place is needed.
+#[derive(Debug, Default)]
+pub(crate) struct Isolated {
+    pub(crate) services: BTreeMap<String, Foreign>,
+    pub(crate) networks: BTreeMap<String, Network>,
+    pub(crate) volumes: BTreeMap<String, Volume>,
+    pub(crate) file_objects: FileObjects,
+    pub(crate) publishes: Vec<Publish>,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Applies every rule.
+pub(crate) fn isolate(model: &Project, builds: &BTreeMap<String, String>, faults: &mut Vec<Diagnostic>) -> Isolated {
+    let mut isolated = Isolated::default();
+    let active = rules::active(model, &mut isolated.changes);
+    refuse::project(model, faults);
+    for (key, network) in &model.networks {
+        let network = network.clone().unwrap_or_default();
+        refuse::network(key, &network, faults);
+        isolated.networks.insert(key.clone(), rules::network_name(key, network, &mut isolated.changes));
+    }
+    for (key, volume) in &model.volumes {
+        let volume = volume.clone().unwrap_or_default();
+        refuse::volume(key, &volume, faults);
+        isolated.volumes.insert(key.clone(), rules::volume_name(key, volume, &mut isolated.changes));
+    }
+    isolated.file_objects = rules::file_objects(model);
+    for (name, service) in model.services.iter().filter(|(name, _)| active.contains(name.as_str())) {
+        refuse::service(name, service, faults);
+        let mut service = service.clone();
+        let mut foreign = Foreign {
+            after: rules::order(&mut service, &active),
+            deliveries: rules::deliveries(name, &mut service, model, faults),
+            post_start: rules::hooks(&mut service),
+            build: builds.get(name).cloned(),
+            compose: service,
+        };
+        let changes = &mut isolated.changes;
+        rules::container_name(name, &mut foreign.compose, changes);
+        rules::restart(name, &mut foreign.compose, changes);
+        rules::left_out(&mut foreign.compose);
+        isolated.publishes.extend(rules::ports(name, &mut foreign.compose, changes, faults));
+        isolated.services.insert(name.clone(), foreign);
+    }
+    refuse::self_addresses(&isolated, faults);
+    isolated
+}

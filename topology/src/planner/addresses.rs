@@ -1,0 +1,110 @@
+//! What is published, and at which address each vantage finds it.
+
+use serde_json::{Value, json};
+
+use super::{Draft, Resolved};
+use crate::diagnostic::Diagnostic;
+use crate::names::{ResourceName, Slot};
+use crate::plan::{Placement, Plan, PlannedPort, Publish};
+
+/// Every port binds here: `localhost` may mean IPv6, where nothing is published.
+pub(super) const LOOPBACK: &str = "127.0.0.1";
+
+/// The ports of resources join those of the compose files.
+pub(super) fn publishes(draft: &mut Draft) {
+    for resource in draft.resources.values() {
+        for port in resource.module.ports.values() {
+            let Some(service) = resource.services.get(&port.service) else { continue };
+            draft.publishes.push(Publish {
+                service: service.clone(),
+                container_port: port.port,
+                protocol: port.protocol,
+                ordinal: 0,
+                scheme: port.scheme.clone(),
+                own: None,
+            });
+        }
+    }
+    draft.publishes.sort();
+}
+
+/// The host port of a publication, or 0 while there is no slot.
+fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, u16> {
+    let Some(slot) = placement.slot else { return Ok(0) };
+    match placement.ports.get(&publish.key()) {
+        Some(offset) if *offset < Slot::PORTS => Ok(slot.first_port() + offset),
+        Some(offset) => Err(*offset),
+        None => Ok(0),
+    }
+}
+
+/// Gives each publication its host port.
+pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
+    for publish in &draft.publishes {
+        match host_port(&plan.placement, publish) {
+            Ok(host_port) => plan.ports.push(PlannedPort {
+                publish: publish.clone(),
+                host_ip: LOOPBACK.to_owned(),
+                host_port,
+            }),
+            Err(offset) => {
+                let message = format!("port {offset} of {} in this slot would be needed for `{}`", Slot::PORTS, publish.key());
+                faults.push(Diagnostic::error(&["services", &publish.service, "ports"], message).hint("publish fewer ports"));
+            }
+        }
+    }
+}
+
+/// Who asks for an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vantage {
+    /// A container of the same project.
+    Container,
+    /// The machine it runs on.
+    Host,
+}
+
+/// `host`, `port` and `addresses` of a resource as templates see them.
+pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) -> Value {
+    let mut all = serde_json::Map::new();
+    let mut primary = (Value::Null, Value::Null);
+    for (name, port) in &resource.module.ports {
+        let Some(service) = resource.services.get(&port.service) else { continue };
+        let (host, number) = match vantage {
+            Vantage::Container => (service.clone(), port.port),
+            Vantage::Host => {
+                let found = plan.ports.iter().find(|planned| {
+                    planned.publish.service == *service
+                        && planned.publish.container_port == port.port
+                        && planned.publish.protocol == port.protocol
+                });
+                (LOOPBACK.to_owned(), found.map_or(0, |planned| planned.host_port))
+            }
+        };
+        if port.primary {
+            primary = (Value::from(host.clone()), Value::from(number));
+        }
+        all.insert(name.clone(), json!({"host": host, "port": number}));
+    }
+    json!({"host": primary.0, "port": primary.1, "addresses": all})
+}
+
+/// What every template of a resource sees.
+pub(super) fn context(name: &ResourceName, resource: &Resolved) -> serde_json::Map<String, Value> {
+    let ports: serde_json::Map<String, Value> =
+        resource.module.ports.iter().map(|(key, port)| (key.clone(), Value::from(port.port))).collect();
+    let value = json!({
+        "resource": name.as_str(),
+        "image": resource.version.image,
+        "version": resource.version.version,
+        "settings": resource.settings,
+        "credentials": resource.credentials,
+        "provisions": resource.provisions,
+        "ports": ports,
+        "services": resource.services,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => serde_json::Map::new(),
+    }
+}

@@ -1,0 +1,152 @@
+//! The planner: a sequence of pure passes from a stack to a [`Plan`].
+//!
+//! [`draft`] does what does not depend on the place: it resolves capabilities to
+//! engines, settles required characteristics or refuses, and binds consumers to
+//! providers. [`place`] does the rest: names, labels, ports, addresses for each
+//! vantage, variables. Between the two the runtime leases what the draft says it
+//! needs. Every pass adds to one list of faults, so that all are told at once.
+
+mod addresses;
+mod bind;
+mod fragment;
+pub mod place;
+mod resolve;
+pub mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::compose::{Network, Project, Service, Volume};
+use crate::diagnostic::Diagnostic;
+use crate::isolation;
+use crate::manifest::Manifest;
+use crate::module::{Arrangement, EngineVersion, Module};
+use crate::names::ResourceName;
+use crate::plan::{Change, FileObjects, Layer, Placement, Plan, Publish};
+
+/// What is planned.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// The stack.
+    pub manifest: &'a Manifest,
+    /// The modules to choose from, by name.
+    pub modules: &'a BTreeMap<String, Module>,
+    /// The compose files' model, placeholders filled in.
+    pub model: Option<&'a Project>,
+    /// Digests of build contexts by service.
+    pub builds: &'a BTreeMap<String, String>,
+}
+
+/// A stack, resolved, without a place.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Its resources.
+    pub resources: BTreeMap<ResourceName, Resolved>,
+    /// Services of the compose files, isolated as far as no place is needed.
+    pub services: BTreeMap<String, Foreign>,
+    /// Networks by key.
+    pub networks: BTreeMap<String, Network>,
+    /// Volumes by key.
+    pub volumes: BTreeMap<String, Volume>,
+    /// Secrets and configs that Compose mounts from files.
+    pub file_objects: FileObjects,
+    /// What must be published.
+    pub publishes: Vec<Publish>,
+    /// What isolation changed.
+    pub changes: Vec<Change>,
+    /// Which service gets which resources.
+    pub bindings: BTreeMap<String, Vec<ResourceName>>,
+    /// Which service asked for which variables by name.
+    pub wanted: BTreeMap<String, Vec<String>>,
+    /// The manifest's own variables.
+    pub env: BTreeMap<String, String>,
+}
+
+/// A service that came from a compose file.
+#[derive(Debug, Clone)]
+pub struct Foreign {
+    /// What Compose will be told, before the place is known.
+    pub compose: Service,
+    /// The order.
+    pub after: BTreeMap<String, crate::plan::After>,
+    /// Secrets and configs that Compose would copy in.
+    pub deliveries: Vec<crate::plan::Delivery>,
+    /// Commands after start.
+    pub post_start: Vec<crate::plan::Hook>,
+    /// The digest of its build context.
+    pub build: Option<String>,
+}
+
+/// A resource, resolved to an engine.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The module.
+    pub module: Module,
+    /// The version.
+    pub version: EngineVersion,
+    /// What it was asked for.
+    pub capability: String,
+    /// The arrangement.
+    pub arrangement: Arrangement,
+    /// All settings, defaults included.
+    pub settings: BTreeMap<String, Value>,
+    /// All credentials, defaults included; perhaps tokens.
+    pub credentials: BTreeMap<String, String>,
+    /// Names by kind.
+    pub provisions: BTreeMap<String, Vec<String>>,
+    /// Compose service names by the module's keys.
+    pub services: BTreeMap<String, String>,
+    /// Whether it owns the conventional names of its kind.
+    pub conventional: bool,
+}
+
+impl Draft {
+    /// The names of the modules it uses.
+    pub fn modules(&self) -> impl Iterator<Item = &str> {
+        self.resources.values().map(|resource| resource.module.name.as_str())
+    }
+
+    /// Every service name it will have.
+    pub fn service_names(&self) -> impl Iterator<Item = &str> {
+        let own = self.resources.values().flat_map(|resource| resource.services.values());
+        self.services.keys().chain(own).map(String::as_str)
+    }
+}
+
+/// The passes that need no place.
+pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
+    let mut faults = Vec::new();
+    let resources = resolve::resources(input, &mut faults);
+    let isolated = input.model.map(|model| isolation::isolate(model, input.builds, &mut faults)).unwrap_or_default();
+    let mut draft = Draft {
+        resources,
+        services: isolated.services,
+        networks: isolated.networks,
+        volumes: isolated.volumes,
+        file_objects: isolated.file_objects,
+        publishes: isolated.publishes,
+        changes: isolated.changes,
+        bindings: BTreeMap::new(),
+        wanted: BTreeMap::new(),
+        env: input.manifest.env.clone(),
+    };
+    bind::clashes(&draft, &mut faults);
+    bind::bindings(input.manifest, &mut draft, &mut faults);
+    addresses::publishes(&mut draft);
+    (draft, faults)
+}
+
+/// The passes that need a place, and the layers of variables from outside.
+pub fn place(draft: &Draft, placement: &Placement, layers: &[Layer]) -> (Plan, Vec<Diagnostic>) {
+    let mut faults = Vec::new();
+    let mut plan = place::skeleton(draft, placement, &mut faults);
+    addresses::assign(draft, &mut plan, &mut faults);
+    fragment::services(draft, &mut plan, &mut faults);
+    variables::settle(draft, &mut plan, layers, &mut faults);
+    place::finish(draft, &mut plan);
+    (plan, faults)
+}
