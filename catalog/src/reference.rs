@@ -207,7 +207,12 @@ fn provisions(out: &mut String, module: &Module) {
         .provisions
         .iter()
         .map(|(key, provision)| {
-            let default = ticked(provision.default.iter().map(String::as_str));
+            let default: Vec<String> = provision
+                .default
+                .iter()
+                .map(|template| readable(template, None))
+                .collect();
+            let default = ticked(default.iter().map(String::as_str));
             let pattern = provision.pattern.as_ref().map(|text| format!("`{text}`"));
             vec![
                 format!("`{key}`"),
@@ -225,15 +230,50 @@ fn provisions(out: &mut String, module: &Module) {
     table(out, "Provisions", &head, &rows);
 }
 
-/// A variable's value as it is seen from one place.
-///
-/// The template itself is the most exact text there is; only the address is
+/// A template as a person reads it: `{{ credentials.user|url }}` is `<user>`, and
+/// what stands under a condition is in square brackets. Only the address is
 /// filled in, because it is what differs.
-fn seen(template: &str, host: &str, port: &str) -> String {
-    let value = template
-        .replace("{{ host }}", host)
-        .replace("{{ port }}", port);
-    format!("`{value}`")
+fn readable(template: &str, address: Option<(&str, &str)>) -> String {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some(start) = rest.find('{') {
+        let (before, from) = rest.split_at(start);
+        out.push_str(before);
+        let closing = match from.get(..2) {
+            Some("{{") => "}}",
+            Some("{%") => "%}",
+            _ => {
+                out.push('{');
+                rest = &from[1..];
+                continue;
+            }
+        };
+        let Some((inner, after)) = from[2..].split_once(closing) else {
+            rest = from;
+            break;
+        };
+        let inner = inner.trim_matches(['-', ' ']);
+        let name = inner.split('|').next().unwrap_or(inner).trim();
+        match (closing, name, address) {
+            ("%}", name, _) if name.starts_with("if ") => out.push('['),
+            ("%}", "else", _) => out.push_str(" or "),
+            ("%}", "endif", _) => out.push(']'),
+            ("%}", _, _) => {}
+            (_, "host", Some((host, _))) => out.push_str(host),
+            (_, "port", Some((_, port))) => out.push_str(port),
+            (_, name, _) => {
+                let last = name.rsplit('.').next().unwrap_or(name);
+                let last = match last.strip_suffix("[0]") {
+                    Some(list) => format!("first of {list}"),
+                    None => last.to_owned(),
+                };
+                let _ = write!(out, "<{last}>");
+            }
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 fn variables(out: &mut String, module: &Module) {
@@ -248,8 +288,11 @@ fn variables(out: &mut String, module: &Module) {
     let row = |name: String, template: &str| {
         vec![
             format!("`{name}`"),
-            seen(template, &host, &port),
-            seen(template, "127.0.0.1", "<published>"),
+            format!("`{}`", readable(template, Some((&host, &port)))),
+            format!(
+                "`{}`",
+                readable(template, Some(("127.0.0.1", "<published>")))
+            ),
         ]
     };
     let variables = &module.variables;
@@ -258,10 +301,12 @@ fn variables(out: &mut String, module: &Module) {
         .iter()
         .map(|(name, template)| row(format!("<RESOURCE>_{name}"), template));
     let each = variables.each.iter().flat_map(|(kind, names)| {
-        let one = kind.strip_suffix('s').unwrap_or(kind).to_uppercase();
-        names
-            .iter()
-            .map(move |(name, template)| (format!("<RESOURCE>_<{one}>_{name}"), template))
+        names.iter().map(move |(name, template)| {
+            (
+                format!("<RESOURCE>_<NAME>_{name}` for each of `{kind}"),
+                template,
+            )
+        })
     });
     let rows: Vec<Vec<String>> = prefixed
         .chain(each.map(|(name, template)| row(name, template)))

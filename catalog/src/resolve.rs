@@ -411,6 +411,7 @@ fn variables(raw: &RawModule, faults: &mut Faults) -> Variables {
         let path = ["variables", "prefixed", name];
         grammar::check(faults, &path, name, Grammar::VARIABLE, "a variable");
     }
+    let mut kinds: BTreeMap<&str, &str> = BTreeMap::new();
     for (kind, names) in &raw_variables.each {
         if !raw.provisions.contains_key(kind) {
             let known = raw.provisions.keys().map(String::as_str);
@@ -419,6 +420,10 @@ fn variables(raw: &RawModule, faults: &mut Faults) -> Variables {
         }
         for name in names.keys() {
             let path = ["variables", "each", kind, name];
+            if let Some(other) = kinds.insert(name, kind) {
+                let message = format!("`{name}` would be the same variable as that of `{other}`");
+                faults.add(&path, message);
+            }
             grammar::check(faults, &path, name, Grammar::VARIABLE, "a variable");
         }
     }

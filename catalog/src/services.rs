@@ -127,7 +127,7 @@ fn fragment(
     mounts(module, key, raw, faults);
     let grace = raw.stop_grace_period.as_ref().map(|text| {
         let ms = duration(text, &at("stop-grace-period"), faults);
-        if ms % 1_000 != 0 {
+        if !ms.is_multiple_of(1_000) {
             faults.add(
                 &at("stop-grace-period"),
                 "only whole seconds can be had here",

@@ -149,6 +149,19 @@ impl<'a> Walk<'a> {
     }
 
     fn mismatch(&mut self, value: &Value, schema: &'a Value, path: &[String]) {
+        let words: Vec<&str> = choices(schema)
+            .into_iter()
+            .flatten()
+            .filter_map(|choice| choice.get("const")?.as_str())
+            .collect();
+        if let Some(text) = value.as_str().filter(|_| !words.is_empty()) {
+            self.fault(
+                path,
+                format!("`{text}` is none of {}", listed(&words)),
+                None,
+            );
+            return;
+        }
         let mut wanted: Vec<&str> = Vec::new();
         let alone = [schema.clone()];
         for choice in choices(schema).map_or(alone.as_slice(), Vec::as_slice) {
