@@ -64,19 +64,21 @@ refuse_no_password() {
 }
 
 make_cluster() {
-    local args=(--username="$POSTGRES_USER" --pwfile=<(printf '%s\n' "$POSTGRES_PASSWORD"))
+    local args=(--username="$POSTGRES_USER")
     if [ -n "${POSTGRES_INITDB_WALDIR:-}" ]; then args+=(--waldir "$POSTGRES_INITDB_WALDIR"); fi
-    # The variable holds shell words ("--data-checksums --locale=C"), as documented.
-    eval 'initdb "${args[@]}" '"${POSTGRES_INITDB_ARGS:-}"' "$@"'
-}
-
-# A password-less initdb needs no --pwfile: an empty one is refused.
-make_open_cluster() {
-    eval 'initdb --username="$POSTGRES_USER" '"${POSTGRES_INITDB_ARGS:-}"
+    # The variable holds shell words ("--data-checksums --locale=C"), as documented. The
+    # password goes through a pipe, so that it stands in no argument list and in no file; an
+    # empty one (only with `trust`) is not given at all, because initdb refuses it.
+    if [ -n "$POSTGRES_PASSWORD" ]; then
+        eval 'initdb "${args[@]}" --pwfile=<(printf "%s\n" "$POSTGRES_PASSWORD") '"${POSTGRES_INITDB_ARGS:-}"
+    else
+        eval 'initdb "${args[@]}" '"${POSTGRES_INITDB_ARGS:-}"
+    fi
 }
 
 write_hba() {
     local method="$POSTGRES_HOST_AUTH_METHOD"
+    if [ "$1" = postgres ]; then shift; fi
     if [ -z "$method" ]; then method="$(postgres -C password_encryption "$@")"; fi
     {
         printf '\n'
@@ -136,7 +138,7 @@ if [ "$1" = postgres ] && ! asks_only_for_help "$@"; then
     prepare_directories
     if [ "$(id -u)" -eq 0 ]; then
         exec setpriv --reuid=postgres --regid=postgres --init-groups \
-            env HOME=/var/lib/postgresql "$BASH_SOURCE" "$@"
+            env HOME=/var/lib/postgresql "${BASH_SOURCE[0]}" "$@"
     fi
     if [ -s "$PGDATA/PG_VERSION" ]; then
         echo
@@ -150,7 +152,7 @@ if [ "$1" = postgres ] && ! asks_only_for_help "$@"; then
         : "${POSTGRES_HOST_AUTH_METHOD:=}"
         refuse_no_password
         ls "$INIT_DIR/" >/dev/null
-        if [ -n "$POSTGRES_PASSWORD" ]; then make_cluster; else make_open_cluster; fi
+        make_cluster
         write_hba "$@"
         # Init scripts call psql without a password, as on the official image.
         export PGPASSWORD="${PGPASSWORD:-$POSTGRES_PASSWORD}"
