@@ -5,16 +5,18 @@
 
 pub mod compose;
 pub mod diagnostic;
+pub mod diff;
+mod isolation;
 pub mod manifest;
 pub mod module;
 pub mod names;
 pub mod pattern;
+pub mod placeholder;
+pub mod plan;
+pub mod planner;
+pub mod render;
+pub mod revision;
 pub mod secret;
 pub mod template;
 pub mod units;
 pub mod yaml;
-pub mod placeholder;
-pub mod plan;
-pub mod planner;
-mod isolation;
-pub mod render;

@@ -32,22 +32,36 @@ pub(crate) struct Isolated {
 }
 
 /// Applies every rule.
-pub(crate) fn isolate(model: &Project, builds: &BTreeMap<String, String>, faults: &mut Vec<Diagnostic>) -> Isolated {
+pub(crate) fn isolate(
+    model: &Project,
+    builds: &BTreeMap<String, String>,
+    faults: &mut Vec<Diagnostic>,
+) -> Isolated {
     let mut isolated = Isolated::default();
     let active = rules::active(model, &mut isolated.changes);
     refuse::project(model, faults);
     for (key, network) in &model.networks {
         let network = network.clone().unwrap_or_default();
         refuse::network(key, &network, faults);
-        isolated.networks.insert(key.clone(), rules::network_name(key, network, &mut isolated.changes));
+        isolated.networks.insert(
+            key.clone(),
+            rules::network_name(key, network, &mut isolated.changes),
+        );
     }
     for (key, volume) in &model.volumes {
         let volume = volume.clone().unwrap_or_default();
         refuse::volume(key, &volume, faults);
-        isolated.volumes.insert(key.clone(), rules::volume_name(key, volume, &mut isolated.changes));
+        isolated.volumes.insert(
+            key.clone(),
+            rules::volume_name(key, volume, &mut isolated.changes),
+        );
     }
     isolated.file_objects = rules::file_objects(model);
-    for (name, service) in model.services.iter().filter(|(name, _)| active.contains(name.as_str())) {
+    for (name, service) in model
+        .services
+        .iter()
+        .filter(|(name, _)| active.contains(name.as_str()))
+    {
         refuse::service(name, service, faults);
         let mut service = service.clone();
         let mut foreign = Foreign {
@@ -61,7 +75,9 @@ pub(crate) fn isolate(model: &Project, builds: &BTreeMap<String, String>, faults
         rules::container_name(name, &mut foreign.compose, changes);
         rules::restart(name, &mut foreign.compose, changes);
         rules::left_out(&mut foreign.compose);
-        isolated.publishes.extend(rules::ports(name, &mut foreign.compose, changes, faults));
+        isolated
+            .publishes
+            .extend(rules::ports(name, &mut foreign.compose, changes, faults));
         isolated.services.insert(name.clone(), foreign);
     }
     refuse::self_addresses(&isolated, faults);

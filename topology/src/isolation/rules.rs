@@ -10,26 +10,57 @@ use crate::module::Protocol;
 use crate::plan::{After, Change, Delivery, FileObjects, Hook, Publish};
 use crate::secret::{Encoding, token};
 
-fn change(rule: &'static str, service: &str, path: &str, from: &str, to: &str, reason: &'static str) -> Change {
-    Change { rule, service: service.to_owned(), path: path.to_owned(), from: from.to_owned(), to: to.to_owned(), reason }
+fn change(
+    rule: &'static str,
+    service: &str,
+    path: &str,
+    from: &str,
+    to: &str,
+    reason: &'static str,
+) -> Change {
+    Change {
+        rule,
+        service: service.to_owned(),
+        path: path.to_owned(),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        reason,
+    }
 }
 
 /// The services that run: those without a profile, and what they need.
 pub(super) fn active<'a>(model: &'a Project, changes: &mut Vec<Change>) -> BTreeSet<&'a str> {
-    let mut active: BTreeSet<&str> =
-        model.services.iter().filter(|(_, service)| service.profiles.is_empty()).map(|(name, _)| name.as_str()).collect();
+    let mut active: BTreeSet<&str> = model
+        .services
+        .iter()
+        .filter(|(_, service)| service.profiles.is_empty())
+        .map(|(name, _)| name.as_str())
+        .collect();
     let mut open: Vec<&str> = active.iter().copied().collect();
     while let Some(name) = open.pop() {
-        let Some(service) = model.services.get(name) else { continue };
+        let Some(service) = model.services.get(name) else {
+            continue;
+        };
         for (needed, dependency) in &service.depends_on {
             if dependency.required && model.services.contains_key(needed) && active.insert(needed) {
                 open.push(needed);
             }
         }
     }
-    for (name, service) in model.services.iter().filter(|(name, _)| !active.contains(name.as_str())) {
+    for (name, service) in model
+        .services
+        .iter()
+        .filter(|(name, _)| !active.contains(name.as_str()))
+    {
         let profiles = service.profiles.join(", ");
-        changes.push(change("profile", name, "profiles", &profiles, "not started", "none of its profiles is active"));
+        changes.push(change(
+            "profile",
+            name,
+            "profiles",
+            &profiles,
+            "not started",
+            "none of its profiles is active",
+        ));
     }
     active
 }
@@ -39,14 +70,29 @@ pub(super) fn order(service: &mut Service, active: &BTreeSet<&str>) -> BTreeMap<
     std::mem::take(&mut service.depends_on)
         .into_iter()
         .filter(|(name, _)| active.contains(name.as_str()))
-        .map(|(name, needed)| (name, After { condition: needed.condition, required: needed.required }))
+        .map(|(name, needed)| {
+            (
+                name,
+                After {
+                    condition: needed.condition,
+                    required: needed.required,
+                },
+            )
+        })
         .collect()
 }
 
 /// Names are scoped by leaving them to Compose, which puts the project before the key.
 pub(super) fn network_name(key: &str, mut network: Network, changes: &mut Vec<Change>) -> Network {
     if let Some(name) = network.name.take() {
-        changes.push(change("network-name", key, "name", &name, "named after the instance", "a fixed name is shared by every copy"));
+        changes.push(change(
+            "network-name",
+            key,
+            "name",
+            &name,
+            "named after the instance",
+            "a fixed name is shared by every copy",
+        ));
     }
     network
 }
@@ -54,7 +100,14 @@ pub(super) fn network_name(key: &str, mut network: Network, changes: &mut Vec<Ch
 /// See [`network_name`].
 pub(super) fn volume_name(key: &str, mut volume: Volume, changes: &mut Vec<Change>) -> Volume {
     if let Some(name) = volume.name.take() {
-        changes.push(change("volume-name", key, "name", &name, "named after the instance", "a fixed name is shared by every copy"));
+        changes.push(change(
+            "volume-name",
+            key,
+            "name",
+            &name,
+            "named after the instance",
+            "a fixed name is shared by every copy",
+        ));
     }
     volume
 }
@@ -65,33 +118,74 @@ pub(super) fn file_objects(model: &Project) -> FileObjects {
         objects
             .iter()
             .filter(|(_, object)| object.file.is_some())
-            .map(|(key, object)| (key.clone(), crate::compose::FileObject { name: None, ..object.clone() }))
+            .map(|(key, object)| {
+                (
+                    key.clone(),
+                    crate::compose::FileObject {
+                        name: None,
+                        ..object.clone()
+                    },
+                )
+            })
             .collect()
     };
-    FileObjects { secrets: mounted(&model.secrets), configs: mounted(&model.configs) }
+    FileObjects {
+        secrets: mounted(&model.secrets),
+        configs: mounted(&model.configs),
+    }
 }
 
 /// Secrets from the environment and inline configs, which Compose would copy in.
-pub(super) fn deliveries(name: &str, service: &mut Service, model: &Project, faults: &mut Vec<Diagnostic>) -> Vec<Delivery> {
+pub(super) fn deliveries(
+    name: &str,
+    service: &mut Service,
+    model: &Project,
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
-    let read_only = service.rest.get("read_only").and_then(Value::as_bool).unwrap_or(false);
-    let mut take = |grants: &mut Vec<FileGrant>, objects: &BTreeMap<String, crate::compose::FileObject>, what: &str, base: &str| {
+    let read_only = service
+        .rest
+        .get("read_only")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    let mut take = |grants: &mut Vec<FileGrant>,
+                    objects: &BTreeMap<String, crate::compose::FileObject>,
+                    what: &str,
+                    base: &str| {
         grants.retain(|grant| {
-            let Some(object) = objects.get(&grant.source) else { return true };
+            let Some(object) = objects.get(&grant.source) else {
+                return true;
+            };
             let content = match (&object.environment, &object.content) {
                 (Some(variable), _) => token(&format!("env:{variable}"), Encoding::Raw),
                 (None, Some(content)) => content.clone(),
                 (None, None) => return true,
             };
             if read_only {
-                let message = format!("{what} `{}` cannot be put into `{name}`, whose file system is read-only", grant.source);
-                faults.push(Diagnostic::error(&["services", name, what], message).hint("take it from a file: that is mounted"));
+                let message = format!(
+                    "{what} `{}` cannot be put into `{name}`, whose file system is read-only",
+                    grant.source
+                );
+                faults.push(
+                    Diagnostic::error(&["services", name, what], message)
+                        .hint("take it from a file: that is mounted"),
+                );
             }
             let target = grant.target.clone().unwrap_or_else(|| grant.source.clone());
-            let path = if target.starts_with('/') { target } else { format!("{base}{target}") };
-            let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+            let path = if target.starts_with('/') {
+                target
+            } else {
+                format!("{base}{target}")
+            };
+            let number = |text: &Option<String>| {
+                text.as_deref()
+                    .and_then(|text| text.parse().ok())
+                    .unwrap_or(0)
+            };
             let mode = match &grant.mode {
-                Some(Value::String(text)) => u32::from_str_radix(text.trim_start_matches("0o"), 8).ok(),
+                Some(Value::String(text)) => {
+                    u32::from_str_radix(text.trim_start_matches("0o"), 8).ok()
+                }
                 Some(Value::Number(number)) => number.as_u64().and_then(|n| u32::try_from(n).ok()),
                 _ => None,
             };
@@ -105,7 +199,12 @@ pub(super) fn deliveries(name: &str, service: &mut Service, model: &Project, fau
             false
         });
     };
-    take(&mut service.secrets, &model.secrets, "secrets", "/run/secrets/");
+    take(
+        &mut service.secrets,
+        &model.secrets,
+        "secrets",
+        "/run/secrets/",
+    );
     take(&mut service.configs, &model.configs, "configs", "/");
     deliveries
 }
@@ -118,15 +217,18 @@ pub(super) fn hooks(service: &mut Service) -> Vec<Hook> {
         .map(|hook| Hook {
             command: match hook.get("command") {
                 Some(Value::Array(words)) => words.iter().filter_map(text).collect(),
-                Some(Value::String(line)) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
+                Some(Value::String(line)) => {
+                    vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()]
+                }
                 _ => Vec::new(),
             },
             user: hook.get("user").and_then(text),
             working_dir: hook.get("working_dir").and_then(text),
             environment: match hook.get("environment") {
-                Some(Value::Object(map)) => {
-                    map.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect()
-                }
+                Some(Value::Object(map)) => map
+                    .iter()
+                    .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+                    .collect(),
                 Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
                 _ => Vec::new(),
             },
@@ -137,14 +239,18 @@ pub(super) fn hooks(service: &mut Service) -> Vec<Hook> {
 
 /// A fixed container name aborts the second copy; it lives on as an alias.
 pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Vec<Change>) {
-    let Some(fixed) = service.container_name.take() else { return };
+    let Some(fixed) = service.container_name.take() else {
+        return;
+    };
     if service.network_mode.is_none() {
         if service.networks.is_empty() {
             service.networks.insert("default".to_owned(), None);
         }
         for joined in service.networks.values_mut() {
             let joined = joined.get_or_insert_default();
-            let aliases = joined.entry("aliases").or_insert_with(|| Value::Array(Vec::new()));
+            let aliases = joined
+                .entry("aliases")
+                .or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(aliases) = aliases
                 && !aliases.contains(&Value::from(fixed.clone()))
             {
@@ -152,21 +258,50 @@ pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Ve
             }
         }
     }
-    changes.push(change("container-name", name, "container_name", &fixed, "a network alias", "two containers cannot have one name"));
+    changes.push(change(
+        "container-name",
+        name,
+        "container_name",
+        &fixed,
+        "a network alias",
+        "two containers cannot have one name",
+    ));
 }
 
 /// After a restart of Docker, `always` starts every copy at once and in no order.
 pub(super) fn restart(name: &str, service: &mut Service, changes: &mut Vec<Change>) {
-    const REASON: &str = "the order after a restart of Docker is Sidestack's; a crash still restarts it";
+    const REASON: &str =
+        "the order after a restart of Docker is Sidestack's; a crash still restarts it";
     if let Some(policy @ ("always" | "unless-stopped")) = service.restart.as_deref() {
-        changes.push(change("restart", name, "restart", policy, "on-failure", REASON));
+        changes.push(change(
+            "restart",
+            name,
+            "restart",
+            policy,
+            "on-failure",
+            REASON,
+        ));
         service.restart = Some("on-failure".to_owned());
     }
-    let Some(deploy) = &mut service.deploy else { return };
-    let Some(policy) = deploy.remove("restart_policy") else { return };
-    let condition = policy.get("condition").and_then(Value::as_str).unwrap_or("any");
+    let Some(deploy) = &mut service.deploy else {
+        return;
+    };
+    let Some(policy) = deploy.remove("restart_policy") else {
+        return;
+    };
+    let condition = policy
+        .get("condition")
+        .and_then(Value::as_str)
+        .unwrap_or("any");
     if service.restart.is_none() && condition != "none" {
-        changes.push(change("restart", name, "deploy.restart_policy", condition, "on-failure", REASON));
+        changes.push(change(
+            "restart",
+            name,
+            "deploy.restart_policy",
+            condition,
+            "on-failure",
+            REASON,
+        ));
         service.restart = Some("on-failure".to_owned());
     }
 }
@@ -183,7 +318,9 @@ pub(super) fn left_out(service: &mut Service) {
 fn scheme(port: u16) -> Option<&'static str> {
     match port {
         443 | 8443 | 9443 => Some("https"),
-        80 | 3000..=3099 | 4000 | 4200 | 5000 | 5001 | 5173 | 8000..=8099 | 8888 | 9000 | 9090 => Some("http"),
+        80 | 3000..=3099 | 4000 | 4200 | 5000 | 5001 | 5173 | 8000..=8099 | 8888 | 9000 | 9090 => {
+            Some("http")
+        }
         _ => None,
     }
 }
@@ -201,29 +338,54 @@ pub(super) fn ports(
         let path = format!("ports.{at}");
         let literal = port.published.as_deref().unwrap_or_default();
         if literal.contains('-') {
-            let message = format!("`{name}` publishes the range {literal}, which is not supported yet");
-            faults.push(Diagnostic::error(&["services", name, "ports"], message).hint("name each port"));
+            let message =
+                format!("`{name}` publishes the range {literal}, which is not supported yet");
+            faults.push(
+                Diagnostic::error(&["services", name, "ports"], message).hint("name each port"),
+            );
         }
         if replicas > 1 {
-            let message = format!("`{name}` publishes a port and has {replicas} containers, which is not supported yet");
-            faults.push(Diagnostic::error(&["services", name, "ports"], message).hint("run one container, or publish nothing"));
+            let message = format!(
+                "`{name}` publishes a port and has {replicas} containers, which is not supported yet"
+            );
+            faults.push(
+                Diagnostic::error(&["services", name, "ports"], message)
+                    .hint("run one container, or publish nothing"),
+            );
         }
         let protocol = match port.protocol.as_deref() {
             Some("udp") => Protocol::Udp,
             None | Some("tcp") => Protocol::Tcp,
             Some(other) => {
-                let message = format!("`{name}` publishes a port over `{other}`; only tcp and udp are supported");
+                let message = format!(
+                    "`{name}` publishes a port over `{other}`; only tcp and udp are supported"
+                );
                 faults.push(Diagnostic::error(&["services", name, "ports"], message));
                 continue;
             }
         };
-        let same = |other: &&Publish| other.container_port == port.target && other.protocol == protocol;
+        let same =
+            |other: &&Publish| other.container_port == port.target && other.protocol == protocol;
         let ordinal = u16::try_from(published.iter().filter(same).count()).unwrap_or(u16::MAX);
         if !literal.is_empty() {
-            changes.push(change("host-port", name, &path, literal, "a leased port", "one host port serves one copy"));
+            changes.push(change(
+                "host-port",
+                name,
+                &path,
+                literal,
+                "a leased port",
+                "one host port serves one copy",
+            ));
         }
-        let named = port.rest.get("app_protocol").and_then(Value::as_str).map(str::to_owned);
-        let guessed = (protocol == Protocol::Tcp).then(|| scheme(port.target)).flatten().map(str::to_owned);
+        let named = port
+            .rest
+            .get("app_protocol")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let guessed = (protocol == Protocol::Tcp)
+            .then(|| scheme(port.target))
+            .flatten()
+            .map(str::to_owned);
         published.push(Publish {
             service: name.to_owned(),
             container_port: port.target,

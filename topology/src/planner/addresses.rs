@@ -14,7 +14,9 @@ pub(super) const LOOPBACK: &str = "127.0.0.1";
 pub(super) fn publishes(draft: &mut Draft) {
     for resource in draft.resources.values() {
         for port in resource.module.ports.values() {
-            let Some(service) = resource.services.get(&port.service) else { continue };
+            let Some(service) = resource.services.get(&port.service) else {
+                continue;
+            };
             draft.publishes.push(Publish {
                 service: service.clone(),
                 container_port: port.port,
@@ -30,7 +32,9 @@ pub(super) fn publishes(draft: &mut Draft) {
 
 /// The host port of a publication, or 0 while there is no slot.
 fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, u16> {
-    let Some(slot) = placement.slot else { return Ok(0) };
+    let Some(slot) = placement.slot else {
+        return Ok(0);
+    };
     match placement.ports.get(&publish.key()) {
         Some(offset) if *offset < Slot::PORTS => Ok(slot.first_port() + offset),
         Some(offset) => Err(*offset),
@@ -48,8 +52,15 @@ pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic
                 host_port,
             }),
             Err(offset) => {
-                let message = format!("port {offset} of {} in this slot would be needed for `{}`", Slot::PORTS, publish.key());
-                faults.push(Diagnostic::error(&["services", &publish.service, "ports"], message).hint("publish fewer ports"));
+                let message = format!(
+                    "port {offset} of {} in this slot would be needed for `{}`",
+                    Slot::PORTS,
+                    publish.key()
+                );
+                faults.push(
+                    Diagnostic::error(&["services", &publish.service, "ports"], message)
+                        .hint("publish fewer ports"),
+                );
             }
         }
     }
@@ -69,7 +80,9 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
     let mut all = serde_json::Map::new();
     let mut primary = (Value::Null, Value::Null);
     for (name, port) in &resource.module.ports {
-        let Some(service) = resource.services.get(&port.service) else { continue };
+        let Some(service) = resource.services.get(&port.service) else {
+            continue;
+        };
         let (host, number) = match vantage {
             Vantage::Container => (service.clone(), port.port),
             Vantage::Host => {
@@ -78,7 +91,10 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
                         && planned.publish.container_port == port.port
                         && planned.publish.protocol == port.protocol
                 });
-                (LOOPBACK.to_owned(), found.map_or(0, |planned| planned.host_port))
+                (
+                    LOOPBACK.to_owned(),
+                    found.map_or(0, |planned| planned.host_port),
+                )
             }
         };
         if port.primary {
@@ -91,8 +107,12 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
 
 /// What every template of a resource sees.
 pub(super) fn context(name: &ResourceName, resource: &Resolved) -> serde_json::Map<String, Value> {
-    let ports: serde_json::Map<String, Value> =
-        resource.module.ports.iter().map(|(key, port)| (key.clone(), Value::from(port.port))).collect();
+    let ports: serde_json::Map<String, Value> = resource
+        .module
+        .ports
+        .iter()
+        .map(|(key, port)| (key.clone(), Value::from(port.port)))
+        .collect();
     let value = json!({
         "resource": name.as_str(),
         "image": resource.version.image,

@@ -18,9 +18,17 @@ pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnost
     let templates = Templates::default();
     for (name, resource) in &draft.resources {
         let context = Context::new(addresses::context(name, resource));
-        let mut maker = Maker { name, resource, templates: &templates, context, faults };
+        let mut maker = Maker {
+            name,
+            resource,
+            templates: &templates,
+            context,
+            faults,
+        };
         for (key, fragment) in &resource.module.services {
-            let Some(service) = resource.services.get(key) else { continue };
+            let Some(service) = resource.services.get(key) else {
+                continue;
+            };
             let planned = maker.service(key, service, fragment, plan);
             plan.services.insert(service.clone(), planned);
         }
@@ -55,14 +63,25 @@ impl Maker<'_> {
     }
 
     fn render(&mut self, template: &str, context: &Context) -> String {
-        self.templates.render(template, context).unwrap_or_else(|error| {
-            let message = format!("module `{}`: {error}", self.resource.module.name);
-            self.faults.push(Diagnostic::error(&["resources", self.name.as_str()], message));
-            String::new()
-        })
+        self.templates
+            .render(template, context)
+            .unwrap_or_else(|error| {
+                let message = format!("module `{}`: {error}", self.resource.module.name);
+                self.faults.push(Diagnostic::error(
+                    &["resources", self.name.as_str()],
+                    message,
+                ));
+                String::new()
+            })
     }
 
-    fn service(&mut self, key: &str, service: &str, fragment: &Fragment, plan: &mut Plan) -> PlannedService {
+    fn service(
+        &mut self,
+        key: &str,
+        service: &str,
+        fragment: &Fragment,
+        plan: &mut Plan,
+    ) -> PlannedService {
         let mut compose = Service {
             image: Some(self.text(&fragment.image)),
             command: self.words(&fragment.command),
@@ -73,7 +92,10 @@ impl Maker<'_> {
         for (variable, value) in &fragment.environment {
             let value = self.text(value);
             if crate::secret::holds(&value) {
-                plan.exposed.push(Exposed { service: service.to_owned(), name: variable.clone() });
+                plan.exposed.push(Exposed {
+                    service: service.to_owned(),
+                    name: variable.clone(),
+                });
             }
             compose.environment.insert(variable.clone(), Some(value));
         }
@@ -81,7 +103,12 @@ impl Maker<'_> {
             let volume = format!("{service}-{volume}");
             plan.volumes.entry(volume.clone()).or_default();
             let target = self.text(target);
-            compose.volumes.push(Mount { kind: "volume".to_owned(), source: Some(volume), target, ..Mount::default() });
+            compose.volumes.push(Mount {
+                kind: "volume".to_owned(),
+                source: Some(volume),
+                target,
+                ..Mount::default()
+            });
         }
         self.ports(key, service, &mut compose, plan);
         self.health(fragment, &mut compose);
@@ -91,7 +118,15 @@ impl Maker<'_> {
             .depends_on
             .iter()
             .filter_map(|key| self.resource.services.get(key))
-            .map(|service| (service.clone(), After { condition: Condition::Healthy, required: true }))
+            .map(|service| {
+                (
+                    service.clone(),
+                    After {
+                        condition: Condition::Healthy,
+                        required: true,
+                    },
+                )
+            })
             .collect();
         PlannedService {
             compose,
@@ -109,11 +144,22 @@ impl Maker<'_> {
         if templates.is_empty() {
             return None;
         }
-        Some(Value::from(templates.iter().map(|word| self.text(word)).collect::<Vec<_>>()))
+        Some(Value::from(
+            templates
+                .iter()
+                .map(|word| self.text(word))
+                .collect::<Vec<_>>(),
+        ))
     }
 
     fn ports(&self, key: &str, service: &str, compose: &mut Service, plan: &Plan) {
-        for port in self.resource.module.ports.values().filter(|port| port.service == key) {
+        for port in self
+            .resource
+            .module
+            .ports
+            .values()
+            .filter(|port| port.service == key)
+        {
             let planned = plan.ports.iter().find(|planned| {
                 planned.publish.service == service
                     && planned.publish.container_port == port.port
@@ -125,7 +171,9 @@ impl Maker<'_> {
     }
 
     fn health(&mut self, fragment: &Fragment, compose: &mut Service) {
-        let Some(health) = &fragment.healthcheck else { return };
+        let Some(health) = &fragment.healthcheck else {
+            return;
+        };
         let test: Vec<String> = health.test.iter().map(|word| self.text(word)).collect();
         let ms = |ms: u64| format!("{ms}ms");
         let value = json!({
@@ -149,7 +197,10 @@ impl Maker<'_> {
         text(rest, "working_dir", &fragment.working_dir);
         text(rest, "stop_signal", &fragment.stop_signal);
         if let Some(seconds) = fragment.stop_grace_period {
-            rest.insert("stop_grace_period".to_owned(), Value::from(format!("{seconds}s")));
+            rest.insert(
+                "stop_grace_period".to_owned(),
+                Value::from(format!("{seconds}s")),
+            );
         }
         if let Some(bytes) = fragment.shm_size {
             rest.insert("shm_size".to_owned(), Value::from(bytes.to_string()));
@@ -159,7 +210,11 @@ impl Maker<'_> {
                 rest.insert(key.to_owned(), Value::from(true));
             }
         }
-        for (key, list) in [("tmpfs", &fragment.tmpfs), ("cap_add", &fragment.cap_add), ("cap_drop", &fragment.cap_drop)] {
+        for (key, list) in [
+            ("tmpfs", &fragment.tmpfs),
+            ("cap_add", &fragment.cap_add),
+            ("cap_drop", &fragment.cap_drop),
+        ] {
             if !list.is_empty() {
                 rest.insert(key.to_owned(), Value::from(list.clone()));
             }
@@ -167,22 +222,45 @@ impl Maker<'_> {
     }
 
     /// Secret files are delivered; the others stand in the tree at a name made of their content.
-    fn files(&mut self, fragment: &Fragment, compose: &mut Service, plan: &mut Plan) -> Vec<Delivery> {
+    fn files(
+        &mut self,
+        fragment: &Fragment,
+        compose: &mut Service,
+        plan: &mut Plan,
+    ) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         for (name, content) in &fragment.secrets {
             let name = self.text(name);
             let content = self.text(content);
-            deliveries.push(Delivery { path: format!("/run/secrets/{name}"), mode: 0o444, uid: 0, gid: 0, content });
+            deliveries.push(Delivery {
+                path: format!("/run/secrets/{name}"),
+                mode: 0o444,
+                uid: 0,
+                gid: 0,
+                content,
+            });
         }
         for key in &fragment.files {
-            let Some(file) = self.resource.module.files.get(key).cloned() else { continue };
+            let Some(file) = self.resource.module.files.get(key).cloned() else {
+                continue;
+            };
             let (path, content) = (self.text(&file.path), self.text(&file.content));
             if file.secret {
-                deliveries.push(Delivery { path, mode: file.mode, uid: 0, gid: 0, content });
+                deliveries.push(Delivery {
+                    path,
+                    mode: file.mode,
+                    uid: 0,
+                    gid: 0,
+                    content,
+                });
                 continue;
             }
             let digest = Sha256::digest(content.as_bytes());
-            let name = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect::<String>();
+            let name = digest
+                .iter()
+                .take(12)
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>();
             let source = format!("{}/{name}", plan.placement.files);
             plan.files.insert(name, content);
             compose.volumes.push(Mount {
@@ -200,7 +278,11 @@ impl Maker<'_> {
         let mut all = Vec::new();
         let module = &self.resource.module;
         let wanted: BTreeMap<&String, &Vec<String>> = self.resource.provisions.iter().collect();
-        for (kind, provision) in module.provisions.iter().filter(|(_, provision)| provision.service == key) {
+        for (kind, provision) in module
+            .provisions
+            .iter()
+            .filter(|(_, provision)| provision.service == key)
+        {
             for name in wanted.get(kind).into_iter().flat_map(|names| names.iter()) {
                 let mut values = addresses::context(self.name, self.resource);
                 values.insert("name".to_owned(), Value::from(name.clone()));
@@ -209,8 +291,15 @@ impl Maker<'_> {
                     resource: self.name.clone(),
                     kind: kind.clone(),
                     name: name.clone(),
-                    command: provision.command.iter().map(|word| self.render(word, &context)).collect(),
-                    stdin: provision.stdin.as_ref().map(|text| self.render(text, &context)),
+                    command: provision
+                        .command
+                        .iter()
+                        .map(|word| self.render(word, &context))
+                        .collect(),
+                    stdin: provision
+                        .stdin
+                        .as_ref()
+                        .map(|text| self.render(text, &context)),
                     user: provision.user.clone(),
                 });
             }

@@ -107,12 +107,17 @@ pub struct Resolved {
 impl Draft {
     /// The names of the modules it uses.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
-        self.resources.values().map(|resource| resource.module.name.as_str())
+        self.resources
+            .values()
+            .map(|resource| resource.module.name.as_str())
     }
 
     /// Every service name it will have.
     pub fn service_names(&self) -> impl Iterator<Item = &str> {
-        let own = self.resources.values().flat_map(|resource| resource.services.values());
+        let own = self
+            .resources
+            .values()
+            .flat_map(|resource| resource.services.values());
         self.services.keys().chain(own).map(String::as_str)
     }
 }
@@ -121,7 +126,10 @@ impl Draft {
 pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
     let mut faults = Vec::new();
     let resources = resolve::resources(input, &mut faults);
-    let isolated = input.model.map(|model| isolation::isolate(model, input.builds, &mut faults)).unwrap_or_default();
+    let isolated = input
+        .model
+        .map(|model| isolation::isolate(model, input.builds, &mut faults))
+        .unwrap_or_default();
     let mut draft = Draft {
         resources,
         services: isolated.services,

@@ -54,11 +54,21 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         .map(|(name, _)| name)
         .collect();
     for (name, foreign) in &draft.services {
-        let mut compose = local(&foreign.compose, &project, &placement.checkout, name, faults);
+        let mut compose = local(
+            &foreign.compose,
+            &project,
+            &placement.checkout,
+            name,
+            faults,
+        );
         if let (Some(_), Some(digest)) = (&compose.build, &foreign.build) {
             // One tag per content: copies of one context share the build, and no copy overwrites another's.
             let service = crate::names::dns_label(name);
-            let tag = format!("sidestack-{}-{service}:{}", placement.target.workspace, &digest[..digest.len().min(16)]);
+            let tag = format!(
+                "sidestack-{}-{service}:{}",
+                placement.target.workspace,
+                &digest[..digest.len().min(16)]
+            );
             compose.image = Some(tag);
             compose.pull_policy = None;
         }
@@ -80,22 +90,37 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
 }
 
 /// A service with its placeholders filled in.
-fn local(service: &Service, project: &str, checkout: &str, name: &str, faults: &mut Vec<Diagnostic>) -> Service {
+fn local(
+    service: &Service,
+    project: &str,
+    checkout: &str,
+    name: &str,
+    faults: &mut Vec<Diagnostic>,
+) -> Service {
     let filled = serde_json::to_value(service).and_then(|mut value| {
         placeholder::fill(&mut value, project, checkout);
         serde_json::from_value(value)
     });
     filled.unwrap_or_else(|error| {
-        faults.push(Diagnostic::error(&["services", name], format!("the service cannot be placed: {error}")));
+        faults.push(Diagnostic::error(
+            &["services", name],
+            format!("the service cannot be placed: {error}"),
+        ));
         service.clone()
     })
 }
 
 fn local_files(objects: &FileObjects, project: &str, checkout: &str) -> FileObjects {
     let mut objects = objects.clone();
-    for object in objects.secrets.values_mut().chain(objects.configs.values_mut()) {
+    for object in objects
+        .secrets
+        .values_mut()
+        .chain(objects.configs.values_mut())
+    {
         if let Some(file) = &mut object.file {
-            *file = file.replace(placeholder::CHECKOUT, checkout).replace(placeholder::PROJECT, project);
+            *file = file
+                .replace(placeholder::CHECKOUT, checkout)
+                .replace(placeholder::PROJECT, project);
         }
     }
     objects
@@ -141,21 +166,35 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
     let mut joins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for resource in draft.resources.values() {
         for service in resource.services.values() {
-            joins.entry(service.clone()).or_default().insert("default".to_owned());
+            joins
+                .entry(service.clone())
+                .or_default()
+                .insert("default".to_owned());
         }
     }
     for (consumer, resources) in &draft.bindings {
-        let Some(consumer) = draft.services.get(consumer) else { continue };
-        for resource in resources.iter().filter_map(|name| draft.resources.get(name)) {
+        let Some(consumer) = draft.services.get(consumer) else {
+            continue;
+        };
+        for resource in resources
+            .iter()
+            .filter_map(|name| draft.resources.get(name))
+        {
             for service in resource.services.values() {
-                joins.entry(service.clone()).or_default().extend(consumer.compose.networks.keys().cloned());
+                joins
+                    .entry(service.clone())
+                    .or_default()
+                    .extend(consumer.compose.networks.keys().cloned());
             }
         }
     }
     let mut needs_default = false;
     for (name, service) in &mut plan.services {
         if let Some(networks) = joins.get(name) {
-            service.compose.networks = networks.iter().map(|network| (network.clone(), None)).collect();
+            service.compose.networks = networks
+                .iter()
+                .map(|network| (network.clone(), None))
+                .collect();
         } else if service.compose.networks.is_empty() && service.compose.network_mode.is_none() {
             service.compose.networks.insert("default".to_owned(), None);
         }
@@ -169,28 +208,44 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
 /// Every network key the plan of a draft will have, for the numbers to be kept.
 pub fn network_keys(draft: &Draft) -> Vec<String> {
     let mut keys = vec!["default".to_owned()];
-    keys.extend(draft.networks.keys().filter(|key| *key != "default").cloned());
+    keys.extend(
+        draft
+            .networks
+            .keys()
+            .filter(|key| *key != "default")
+            .cloned(),
+    );
     keys
 }
 
 /// The subnet of a network: the first has the lower half of the instance's part,
 /// the others a /27 each of the upper half.
 fn address(key: &str, network: &mut Network, placement: &Placement) {
-    let (Some(base), Some(number)) = (&placement.subnet, placement.networks.get(key)) else { return };
-    let Some(octets) = base.split('/').next().and_then(octets) else { return };
+    let (Some(base), Some(number)) = (&placement.subnet, placement.networks.get(key)) else {
+        return;
+    };
+    let Some(octets) = base.split('/').next().and_then(octets) else {
+        return;
+    };
     let [a, b, c, _] = octets;
     let subnet = match number {
         0 => format!("{a}.{b}.{c}.0/24"),
         number => format!("{a}.{b}.{}.{}/27", c + 1, (number - 1) * 32),
     };
-    network.ipam.insert("config".to_owned(), serde_json::json!([{ "subnet": subnet }]));
+    network.ipam.insert(
+        "config".to_owned(),
+        serde_json::json!([{ "subnet": subnet }]),
+    );
 }
 
 fn octets(text: &str) -> Option<[u8; 4]> {
-    let parts: Vec<u8> = text.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let parts: Vec<u8> = text
+        .split('.')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
     parts.try_into().ok()
 }
 
 /// How many networks an instance's part of the address range holds.
 pub const MAX_NETWORKS: u16 = 9;
-

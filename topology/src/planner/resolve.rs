@@ -12,7 +12,10 @@ use crate::names::ResourceName;
 use crate::template::{Context, Templates};
 use crate::units;
 
-pub(super) fn resources(input: Input<'_>, faults: &mut Vec<Diagnostic>) -> BTreeMap<ResourceName, Resolved> {
+pub(super) fn resources(
+    input: Input<'_>,
+    faults: &mut Vec<Diagnostic>,
+) -> BTreeMap<ResourceName, Resolved> {
     let mut resolved = BTreeMap::new();
     for (name, request) in &input.manifest.resources {
         let before = faults.len();
@@ -45,8 +48,12 @@ fn engine<'a>(
     let Some(module) = modules.get(engine) else {
         let fault = Diagnostic::error(&at, format!("no module is called `{engine}`"));
         faults.push(match nearest(engine, modules.keys().map(String::as_str)) {
-            Some(near) => fault.hint(format!("did you mean `{near}`? `sidestack catalog` lists them")),
-            None => fault.hint("`sidestack catalog` lists them; a stack's own go to sidestack/modules/"),
+            Some(near) => fault.hint(format!(
+                "did you mean `{near}`? `sidestack catalog` lists them"
+            )),
+            None => {
+                fault.hint("`sidestack catalog` lists them; a stack's own go to sidestack/modules/")
+            }
         });
         return None;
     };
@@ -75,14 +82,25 @@ fn version_of(
 ) -> Option<EngineVersion> {
     let found = match version {
         None => module.versions.first(),
-        Some(version) => module.versions.iter().find(|known| known.version == version),
+        Some(version) => module
+            .versions
+            .iter()
+            .find(|known| known.version == version),
     };
     if found.is_none() {
-        let known = module.versions.iter().map(|v| v.version.as_str()).collect::<Vec<_>>().join(", ");
+        let known = module
+            .versions
+            .iter()
+            .map(|v| v.version.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
         let version = version.unwrap_or_default();
         faults.push(
-            Diagnostic::error(at, format!("module `{}` has no version `{version}`", module.name))
-                .hint(format!("it has {known}")),
+            Diagnostic::error(
+                at,
+                format!("module `{}` has no version `{version}`", module.name),
+            )
+            .hint(format!("it has {known}")),
         );
     }
     found.cloned()
@@ -97,15 +115,26 @@ fn by_capability<'a>(
 ) -> Option<(&'a Module, EngineVersion, String)> {
     let capability = request.capability.as_deref()?;
     let at = ["resources", name.as_str(), "is"];
-    let mut providers: Vec<&Module> =
-        modules.values().filter(|module| module.provides.iter().any(|c| c == capability)).collect();
+    let mut providers: Vec<&Module> = modules
+        .values()
+        .filter(|module| module.provides.iter().any(|c| c == capability))
+        .collect();
     providers.sort_by_key(|module| (std::cmp::Reverse(module.preference), module.name.clone()));
     if providers.is_empty() {
-        let known: BTreeSet<&str> = modules.values().flat_map(|m| m.provides.iter().map(String::as_str)).collect();
-        let fault = Diagnostic::error(&at, format!("nothing in the catalogue provides `{capability}`"));
+        let known: BTreeSet<&str> = modules
+            .values()
+            .flat_map(|m| m.provides.iter().map(String::as_str))
+            .collect();
+        let fault = Diagnostic::error(
+            &at,
+            format!("nothing in the catalogue provides `{capability}`"),
+        );
         faults.push(match nearest(capability, known.iter().copied()) {
             Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None => fault.hint(format!("known are {}", known.into_iter().collect::<Vec<_>>().join(", "))),
+            None => fault.hint(format!(
+                "known are {}",
+                known.into_iter().collect::<Vec<_>>().join(", ")
+            )),
         });
         return None;
     }
@@ -114,22 +143,37 @@ fn by_capability<'a>(
     for module in providers {
         let mut against = Vec::new();
         if let Some(version) = module.versions.first() {
-            settle(name, request, module, version.clone(), capability.to_owned(), &mut against);
+            settle(
+                name,
+                request,
+                module,
+                version.clone(),
+                capability.to_owned(),
+                &mut against,
+            );
             if against.is_empty() {
                 return Some((module, version.clone(), capability.to_owned()));
             }
         }
-        let reason = against.first().map_or_else(|| "it has no version".to_owned(), |d| d.message.clone());
+        let reason = against
+            .first()
+            .map_or_else(|| "it has no version".to_owned(), |d| d.message.clone());
         reasons.push((module.name.clone(), reason, against));
     }
     if let [(_, _, against)] = reasons.as_mut_slice() {
         faults.append(against);
         return None;
     }
-    let listed = reasons.iter().map(|(module, reason, _)| format!("{module}: {reason}")).collect::<Vec<_>>();
+    let listed = reasons
+        .iter()
+        .map(|(module, reason, _)| format!("{module}: {reason}"))
+        .collect::<Vec<_>>();
     faults.push(
-        Diagnostic::error(&["resources", name.as_str()], format!("no engine can be `{name}` as it is asked for"))
-            .hint(listed.join("; ")),
+        Diagnostic::error(
+            &["resources", name.as_str()],
+            format!("no engine can be `{name}` as it is asked for"),
+        )
+        .hint(listed.join("; ")),
     );
     None
 }
@@ -146,7 +190,12 @@ fn settle(
     let base = ["resources", name.as_str()];
     let arrangement = request.arrangement.unwrap_or(Arrangement::Single);
     if !module.arrangements.contains(&arrangement) {
-        let known = module.arrangements.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let known = module
+            .arrangements
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
         faults.push(
             Diagnostic::error(
                 &[base[0], base[1], "arrangement"],
@@ -164,15 +213,25 @@ fn settle(
         } else if let Some(characteristic) = module.characteristics.get(key) {
             characteristic_met(&module.name, key, value, characteristic, &path, faults);
         } else {
-            let known: Vec<&str> = ["is", "engine", "arrangement", "default", "settings", "credentials"]
-                .into_iter()
-                .chain(module.provisions.keys().map(String::as_str))
-                .chain(module.characteristics.keys().map(String::as_str))
-                .collect();
-            let fault = Diagnostic::error(&path, format!("`{}` knows nothing of `{key}`", module.name));
+            let known: Vec<&str> = [
+                "is",
+                "engine",
+                "arrangement",
+                "default",
+                "settings",
+                "credentials",
+            ]
+            .into_iter()
+            .chain(module.provisions.keys().map(String::as_str))
+            .chain(module.characteristics.keys().map(String::as_str))
+            .collect();
+            let fault =
+                Diagnostic::error(&path, format!("`{}` knows nothing of `{key}`", module.name));
             faults.push(match nearest(key, known.iter().copied()) {
                 Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None if module.settings.contains_key(key) => fault.hint(format!("write it under `settings: {{{key}: …}}`")),
+                None if module.settings.contains_key(key) => {
+                    fault.hint(format!("write it under `settings: {{{key}: …}}`"))
+                }
                 None => fault.hint(format!("it knows {}", known.join(", "))),
             });
         }
@@ -181,7 +240,11 @@ fn settle(
     for (kind, provision) in &module.provisions {
         provisions.entry(kind.clone()).or_insert_with(|| {
             let context = Context::new(serde_json::json!({ "resource": name.as_str() }));
-            provision.default.iter().filter_map(|text| templates.render(text, &context).ok()).collect()
+            provision
+                .default
+                .iter()
+                .filter_map(|text| templates.render(text, &context).ok())
+                .collect()
         });
     }
     let credentials = credentials(module, request, &base, faults);
@@ -189,7 +252,16 @@ fn settle(
     let services = module
         .services
         .keys()
-        .map(|key| (key.clone(), if key == "main" { name.to_string() } else { format!("{name}-{key}") }))
+        .map(|key| {
+            (
+                key.clone(),
+                if key == "main" {
+                    name.to_string()
+                } else {
+                    format!("{name}-{key}")
+                },
+            )
+        })
         .collect();
     Resolved {
         module: module.clone(),
@@ -204,7 +276,12 @@ fn settle(
     }
 }
 
-fn names_of(value: &Value, pattern: Option<&str>, path: &[&str], faults: &mut Vec<Diagnostic>) -> Vec<String> {
+fn names_of(
+    value: &Value,
+    pattern: Option<&str>,
+    path: &[&str],
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<String> {
     let items: Vec<&Value> = match value {
         Value::Array(items) => items.iter().collect(),
         other => vec![other],
@@ -221,16 +298,28 @@ fn names_of(value: &Value, pattern: Option<&str>, path: &[&str], faults: &mut Ve
                 let bad = name.is_empty() || name.len() > 63 || name.chars().any(char::is_control);
                 let bad = bad || pattern.is_some_and(|pattern| !matches(pattern, name));
                 if bad {
-                    let rule = pattern.map_or_else(|| "1 to 63 characters, no control characters".to_owned(), str::to_owned);
-                    faults.push(Diagnostic::error(&path, format!("`{name}` is no valid name here")).hint(format!("it must be {rule}")));
+                    let rule = pattern.map_or_else(
+                        || "1 to 63 characters, no control characters".to_owned(),
+                        str::to_owned,
+                    );
+                    faults.push(
+                        Diagnostic::error(&path, format!("`{name}` is no valid name here"))
+                            .hint(format!("it must be {rule}")),
+                    );
                 }
                 names.push(name.clone());
             }
-            _ => faults.push(Diagnostic::error(&path, format!("`{}` is a list of names", path.join(".")))),
+            _ => faults.push(Diagnostic::error(
+                &path,
+                format!("`{}` is a list of names", path.join(".")),
+            )),
         }
     }
     if names.is_empty() {
-        faults.push(Diagnostic::error(path, format!("`{}` names nothing", path.join("."))));
+        faults.push(Diagnostic::error(
+            path,
+            format!("`{}` names nothing", path.join(".")),
+        ));
     }
     names
 }
@@ -261,7 +350,9 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
         classes.push((ranges, many));
     }
     fn go(classes: &[(Vec<(char, char)>, bool)], text: &[char]) -> bool {
-        let Some(((ranges, many), after)) = classes.split_first() else { return text.is_empty() };
+        let Some(((ranges, many), after)) = classes.split_first() else {
+            return text.is_empty();
+        };
         let fits = |c: &char| ranges.iter().any(|(low, high)| low <= c && c <= high);
         if *many {
             let longest = text.iter().take_while(|c| fits(c)).count();
@@ -285,13 +376,19 @@ fn characteristic_met(
         (Characteristic::Is(is), Value::Bool(wanted)) => {
             if *wanted && !is {
                 faults.push(
-                    Diagnostic::error(path, format!("`{module}` is not `{key}`, which is required"))
-                        .hint("choose another engine, or drop the requirement"),
+                    Diagnostic::error(
+                        path,
+                        format!("`{module}` is not `{key}`, which is required"),
+                    )
+                    .hint("choose another engine, or drop the requirement"),
                 );
             }
         }
         (Characteristic::Is(_), other) => {
-            faults.push(Diagnostic::error(path, format!("`{key}` is true or false, not `{other}`")));
+            faults.push(Diagnostic::error(
+                path,
+                format!("`{key}` is true or false, not `{other}`"),
+            ));
         }
         (Characteristic::AtMost(most), value) => {
             let wanted = match value {
@@ -301,11 +398,18 @@ fn characteristic_met(
             };
             match wanted {
                 None => faults.push(
-                    Diagnostic::error(path, format!("`{value}` is no size or number")).hint("write it as 2GiB, 512MiB or a number"),
+                    Diagnostic::error(path, format!("`{value}` is no size or number"))
+                        .hint("write it as 2GiB, 512MiB or a number"),
                 ),
                 Some(wanted) if wanted > *most => faults.push(
-                    Diagnostic::error(path, format!("`{module}` offers `{key}` up to {}", units::format_size(*most)))
-                        .hint("ask for less, or choose another engine"),
+                    Diagnostic::error(
+                        path,
+                        format!(
+                            "`{module}` offers `{key}` up to {}",
+                            units::format_size(*most)
+                        ),
+                    )
+                    .hint("ask for less, or choose another engine"),
                 ),
                 Some(_) => {}
             }
@@ -313,11 +417,28 @@ fn characteristic_met(
     }
 }
 
-fn credentials(module: &Module, request: &Request, base: &[&str], faults: &mut Vec<Diagnostic>) -> BTreeMap<String, String> {
-    for name in request.credentials.keys().filter(|name| !module.credentials.contains_key(*name)) {
+fn credentials(
+    module: &Module,
+    request: &Request,
+    base: &[&str],
+    faults: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, String> {
+    for name in request
+        .credentials
+        .keys()
+        .filter(|name| !module.credentials.contains_key(*name))
+    {
         let path = [base[0], base[1], "credentials", name];
-        let fault = Diagnostic::error(&path, format!("`{}` has no credential `{name}`", module.name));
-        let known = module.credentials.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let fault = Diagnostic::error(
+            &path,
+            format!("`{}` has no credential `{name}`", module.name),
+        );
+        let known = module
+            .credentials
+            .keys()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
         faults.push(fault.hint(format!("it has {known}")));
     }
     let mut all = BTreeMap::new();
@@ -326,23 +447,46 @@ fn credentials(module: &Module, request: &Request, base: &[&str], faults: &mut V
         if !credential.secret && asked.is_some_and(|value| crate::secret::holds(value)) {
             let path = [base[0], base[1], "credentials", name];
             faults.push(
-                Diagnostic::error(&path, format!("`{name}` of `{}` cannot be a secret: it is shown in commands", module.name))
-                    .hint("write it as a plain value"),
+                Diagnostic::error(
+                    &path,
+                    format!(
+                        "`{name}` of `{}` cannot be a secret: it is shown in commands",
+                        module.name
+                    ),
+                )
+                .hint("write it as a plain value"),
             );
         }
-        all.insert(name.clone(), asked.cloned().unwrap_or_else(|| credential.default.clone()));
+        all.insert(
+            name.clone(),
+            asked.cloned().unwrap_or_else(|| credential.default.clone()),
+        );
     }
     all
 }
 
-fn settings(module: &Module, request: &Request, base: &[&str], faults: &mut Vec<Diagnostic>) -> BTreeMap<String, Value> {
-    for name in request.settings.keys().filter(|name| !module.settings.contains_key(*name)) {
+fn settings(
+    module: &Module,
+    request: &Request,
+    base: &[&str],
+    faults: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, Value> {
+    for name in request
+        .settings
+        .keys()
+        .filter(|name| !module.settings.contains_key(*name))
+    {
         let path = [base[0], base[1], "settings", name];
         let fault = Diagnostic::error(&path, format!("`{}` has no setting `{name}`", module.name));
-        faults.push(match nearest(name, module.settings.keys().map(String::as_str)) {
-            Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None => fault.hint(format!("`sidestack catalog show {}` lists them", module.name)),
-        });
+        faults.push(
+            match nearest(name, module.settings.keys().map(String::as_str)) {
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
+                None => fault.hint(format!(
+                    "`sidestack catalog show {}` lists them",
+                    module.name
+                )),
+            },
+        );
     }
     let mut all = BTreeMap::new();
     for (name, setting) in &module.settings {
@@ -354,11 +498,17 @@ fn settings(module: &Module, request: &Request, base: &[&str], faults: &mut Vec<
                 }
                 Err(reason) => {
                     let shown = crate::secret::shown(value.as_str().unwrap_or(&value.to_string()));
-                    faults.push(Diagnostic::error(&path, format!("setting `{name}` of `{}`: `{shown}` {reason}", module.name)));
+                    faults.push(Diagnostic::error(
+                        &path,
+                        format!("setting `{name}` of `{}`: `{shown}` {reason}", module.name),
+                    ));
                 }
             },
             None if setting.required => {
-                faults.push(Diagnostic::error(&[base[0], base[1]], format!("`{}` needs the setting `{name}`", module.name)));
+                faults.push(Diagnostic::error(
+                    &[base[0], base[1]],
+                    format!("`{}` needs the setting `{name}`", module.name),
+                ));
             }
             // There, and empty, so that a template may ask.
             None => {
@@ -381,8 +531,15 @@ pub(crate) fn setting_value(setting: &Setting, value: &Value) -> Result<Value, S
         (SettingKind::Bool, Value::Bool(_)) => Ok(value.clone()),
         (SettingKind::Bool, _) => Err("is not true or false".to_owned()),
         (SettingKind::Enum(values), value) => {
-            let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
-            if values.contains(&text) { Ok(Value::from(text)) } else { Err(format!("is none of {}", values.join(", "))) }
+            let text = value
+                .as_str()
+                .map(str::to_owned)
+                .unwrap_or_else(|| value.to_string());
+            if values.contains(&text) {
+                Ok(Value::from(text))
+            } else {
+                Err(format!("is none of {}", values.join(", ")))
+            }
         }
         (SettingKind::Integer { min, max }, value) => match value.as_i64() {
             Some(number) if (*min..=*max).contains(&number) => Ok(value.clone()),
@@ -397,7 +554,11 @@ pub(crate) fn setting_value(setting: &Setting, value: &Value) -> Result<Value, S
             };
             match bytes {
                 Some(bytes) if (*min..=*max).contains(&bytes) => Ok(Value::from(bytes)),
-                Some(_) => Err(format!("is not within {} to {}", units::format_size(*min), units::format_size(*max))),
+                Some(_) => Err(format!(
+                    "is not within {} to {}",
+                    units::format_size(*min),
+                    units::format_size(*max)
+                )),
                 None => Err("is no size such as 128MiB".to_owned()),
             }
         }
@@ -420,29 +581,44 @@ fn conventional(
         // whatever their capabilities are called.
         for variable in resource.module.variables.conventional.keys() {
             let marked = requests.get(name).and_then(|request| request.default);
-            owners.entry(variable.clone()).or_default().push((name.clone(), marked));
+            owners
+                .entry(variable.clone())
+                .or_default()
+                .push((name.clone(), marked));
         }
     }
     let mut winners: BTreeSet<ResourceName> = BTreeSet::new();
     let mut losers: BTreeSet<ResourceName> = BTreeSet::new();
     for candidates in owners.values() {
-        let marked: Vec<_> = candidates.iter().filter(|(_, mark)| *mark == Some(true)).collect();
+        let marked: Vec<_> = candidates
+            .iter()
+            .filter(|(_, mark)| *mark == Some(true))
+            .collect();
         if let [(first, _), (second, _), ..] = marked.as_slice() {
             let fault = Diagnostic::error(
                 &["resources", second.as_str(), "default"],
-                format!("`{first}` and `{second}` are both marked `default` for the same variables"),
+                format!(
+                    "`{first}` and `{second}` are both marked `default` for the same variables"
+                ),
             );
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
         }
-        let unmarked: Vec<_> = candidates.iter().filter(|(_, mark)| *mark != Some(false)).collect();
+        let unmarked: Vec<_> = candidates
+            .iter()
+            .filter(|(_, mark)| *mark != Some(false))
+            .collect();
         let winner = match (marked.as_slice(), unmarked.as_slice()) {
             ([(only, _)], _) | ([], [(only, _)]) => Some(only),
             _ => None,
         };
         for (name, _) in candidates {
-            if Some(name) == winner { winners.insert(name.clone()) } else { losers.insert(name.clone()) };
+            if Some(name) == winner {
+                winners.insert(name.clone())
+            } else {
+                losers.insert(name.clone())
+            };
         }
     }
     for (name, resource) in resolved.iter_mut() {
