@@ -183,6 +183,9 @@ impl EngineError {
     /// `State.Error` and in Compose's output.
     pub fn from_text(message: &str) -> Option<Self> {
         let lower = message.to_lowercase();
+        let bare = lower
+            .trim()
+            .trim_start_matches("error response from daemon: ");
         let has = |part: &str| lower.contains(part);
         let owned = || message.trim().to_owned();
         if has("port is already allocated") {
@@ -192,10 +195,7 @@ impl EngineError {
                 message: owned(),
             });
         }
-        if has("address already in use")
-            && !has("failed to set up container networking: address already in use")
-            || has("ports are not available") && !has("permission")
-        {
+        if has("address already in use") || has("ports are not available") && !has("permission") {
             return Some(Self::PortTaken {
                 port: bound_port(message),
                 holder: "another process".to_owned(),
@@ -219,7 +219,7 @@ impl EngineError {
         if has("is not connected to the network")
             || (has("network ") && has(" not found") && has("endpoint"))
             || (has("network ") && has("not found") && has("failed to set up container networking"))
-            || lower.starts_with("network ") && lower.ends_with(" not found")
+            || bare.starts_with("network ") && bare.ends_with(" not found")
         {
             return Some(Self::NotConnected { message: owned() });
         }
