@@ -114,11 +114,12 @@ pub(crate) fn image(faults: &mut Faults, path: &[&str], image: &str) {
     let allowed =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
     let name = image.rsplit('/').next().unwrap_or_default();
+    let tag = |tag: &str| {
+        tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !tag.contains(':')
+    };
     let pinned = match name.split_once('@') {
-        Some((_, digest)) => digest.len() > "sha256:".len() && digest.starts_with("sha256:"),
-        None => name
-            .split_once(':')
-            .is_some_and(|(name, tag)| !name.is_empty() && !tag.is_empty()),
+        Some((_, digest)) => digest.strip_prefix("sha256:").is_some_and(tag),
+        None => name.split_once(':').is_some_and(|(_, text)| tag(text)),
     };
     if image.is_empty() || !image.chars().all(allowed) || image.starts_with(['/', ':', '@', '-']) {
         faults.add(path, format!("`{image}` is not an image"));

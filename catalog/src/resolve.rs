@@ -246,7 +246,10 @@ fn setting(key: &str, raw: &RawSetting, faults: &mut Faults) -> Setting {
             Scalar::Text(text) => text.as_str().into(),
         };
         kind.read(&value).unwrap_or_else(|message| {
-            faults.add(&at("default"), message);
+            // An enum without values has been told of already.
+            if kind != SettingKind::Enum(Vec::new()) {
+                faults.add(&at("default"), message);
+            }
             value
         })
     });

@@ -187,7 +187,11 @@ impl<'a> Walk<'a> {
         let found = match value {
             Value::Null => "nothing".to_owned(),
             Value::Bool(value) => format!("`{value}`"),
-            Value::Number(number) => format!("the number {number}"),
+            // `400`, not `400.0`, for what YAML takes for a fraction.
+            Value::Number(number) => match number.as_f64() {
+                Some(fraction) if number.is_f64() => format!("the number {fraction}"),
+                _ => format!("the number {number}"),
+            },
             Value::String(_) => "a text".to_owned(),
             Value::Array(_) => "a list".to_owned(),
             Value::Object(_) => "a map".to_owned(),
