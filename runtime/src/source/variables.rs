@@ -1,0 +1,276 @@
+//! The variables that Compose interpolates with, and which of them are secrets.
+//!
+//! From the top: the manifest's `env`, the user's environment, the project's `.env`, the env files of includes. A
+//! variable is a secret when the manifest declares it one, or when its name looks like one and its value comes from the
+//! user's environment or from a file that git does not track. Compose then gets a stand-in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use sidestack_topology::diagnostic::Diagnostic;
+use sidestack_topology::manifest::Manifest;
+use sidestack_topology::secret::{self, Encoding};
+
+use super::git::Checkout;
+use super::inputs::Inputs;
+use super::interpolate::{alias, mentions};
+use super::sensitive::looks_secret;
+use super::standin::StandIns;
+use crate::engine::compose::base_environment;
+use crate::secrets::{DotenvError, parse_dotenv};
+
+/// Shorter secrets are not looked for inside other values: they would be found in anything.
+const SHORTEST_INSIDE: usize = 6;
+
+/// A dotenv file that was read.
+#[derive(Clone)]
+pub(super) struct Dotenv {
+    pub(super) path: PathBuf,
+    /// How references name it: relative to the checkout's folder, else absolute.
+    pub(super) shown: String,
+    /// Whether its values may be secrets.
+    pub(super) untracked: bool,
+    /// Value and whether there is an expansion in it, by name; the last of several counts.
+    pub(super) entries: BTreeMap<String, (String, bool)>,
+}
+
+impl Dotenv {
+    /// The token of one of its values.
+    pub(super) fn token(&self, key: &str) -> String {
+        secret::token(&format!("dotenv:{}#{key}", self.shown), Encoding::Raw)
+    }
+
+    /// Whether a name's value in this file is a secret.
+    pub(super) fn is_secret(&self, name: &str) -> bool {
+        self.untracked && looks_secret(name) && self.entries.get(name).is_some_and(|(value, _)| !value.is_empty())
+    }
+
+    /// A value with the file's own secrets in it replaced: a password is often repeated inside a URL.
+    pub(super) fn hide(&self, value: &str, mut with: impl FnMut(&str) -> String) -> String {
+        let mut secrets: Vec<(&String, &String)> = self
+            .entries
+            .iter()
+            .filter(|(name, (text, expands))| self.is_secret(name) && !expands && text.len() >= SHORTEST_INSIDE)
+            .map(|(name, (text, _))| (text, name))
+            .collect();
+        // The longest first, in case one holds another.
+        secrets.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.cmp(b)));
+        secrets.into_iter().fold(value.to_owned(), |value, (text, name)| {
+            if value.contains(text.as_str()) { value.replace(text.as_str(), &with(name)) } else { value }
+        })
+    }
+}
+
+/// Reads dotenv files and asks git about those that may hold secrets. Absent ones are recorded and passed over.
+pub(super) fn load(
+    files: impl IntoIterator<Item = (PathBuf, bool)>,
+    checkout: &Checkout,
+    inputs: &mut Inputs,
+    names: &mut BTreeSet<String>,
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<Dotenv> {
+    let mut loaded = Vec::new();
+    for (path, raw) in files {
+        let shown = shown(&path, checkout);
+        let bytes = match inputs.read(&path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => continue,
+            Err(error) => {
+                faults.push(Diagnostic::error(&[], format!("cannot read `{shown}`: {error}")));
+                continue;
+            }
+        };
+        let Ok(text) = String::from_utf8(bytes) else {
+            faults.push(Diagnostic::error(&[], format!("`{shown}` is not valid UTF-8")));
+            continue;
+        };
+        let parsed = if raw { Ok(parse_raw(&text)) } else { parse_dotenv(&text) };
+        match parsed {
+            Ok(entries) => {
+                if !raw {
+                    mentions(&text, names);
+                    // A name alone is taken over from outside.
+                    names.extend(entries.iter().filter_map(|(key, value, _)| alias(value).filter(|a| a == key).map(str::to_owned)));
+                }
+                let entries = entries.into_iter().map(|(key, value, expands)| (key, (value, expands))).collect();
+                loaded.push(Dotenv { path, shown, untracked: true, entries });
+            }
+            Err(DotenvError { line, what }) => {
+                faults.push(Diagnostic::error(&[], format!("`{shown}` cannot be understood at line {line}: {what}")));
+            }
+        }
+    }
+    let doubtful = |file: &Dotenv| file.entries.keys().any(|name| looks_secret(name));
+    let asked: BTreeSet<PathBuf> = loaded.iter().filter(|file| doubtful(file)).map(|file| file.path.clone()).collect();
+    let tracked = inputs.ask_tracked(&asked);
+    for file in &mut loaded {
+        file.untracked = !tracked.contains(&file.path);
+    }
+    loaded
+}
+
+/// `format: raw`: a line is a name, `=`, and the value as it stands.
+fn parse_raw(text: &str) -> Vec<(String, String, bool)> {
+    let lines = text.lines().map(|line| line.trim_end_matches('\r'));
+    lines
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.trim().to_owned(), value.to_owned(), false))
+        .collect()
+}
+
+/// A path as references and diagnostics name it.
+pub(super) fn shown(path: &Path, checkout: &Checkout) -> String {
+    if let Ok(inside) = path.strip_prefix(&checkout.folder) {
+        return inside.display().to_string();
+    }
+    let root = checkout.repository.as_ref().map(|r| r.root.as_path());
+    match root.and_then(|root| Some((path.strip_prefix(root).ok()?, checkout.folder.strip_prefix(root).ok()?))) {
+        Some((inside, folder)) => format!("{}{}", "../".repeat(folder.components().count()), inside.display()),
+        None => path.display().to_string(),
+    }
+}
+
+/// Where the values come from.
+pub(super) struct Sources<'a> {
+    pub(super) checkout: &'a Checkout,
+    pub(super) manifest: &'a Manifest,
+    pub(super) shell: &'a BTreeMap<String, OsString>,
+    /// The project's `.env` files, the strongest first.
+    pub(super) project: &'a [Dotenv],
+    /// Those of includes.
+    pub(super) includes: &'a [Dotenv],
+}
+
+/// Where one variable's value comes from.
+enum Origin<'a> {
+    Shell(&'a OsString),
+    File(&'a Dotenv, &'a str, bool),
+}
+
+impl Sources<'_> {
+    /// A plain value, for paths that the texts are made of. `None` when there is none.
+    pub(super) fn plain(&self, name: &str) -> Option<String> {
+        if let Some(value) = self.manifest.env.get(name) {
+            return (!secret::holds(value)).then(|| value.clone());
+        }
+        match self.origin(name)? {
+            Origin::Shell(value) => value.to_str().map(str::to_owned),
+            Origin::File(_, value, false) => Some(value.to_owned()),
+            // One that is made of others is only told by Compose.
+            Origin::File(_, _, true) => None,
+        }
+    }
+
+    fn origin(&self, name: &str) -> Option<Origin<'_>> {
+        if let Some(value) = self.shell.get(name) {
+            return Some(Origin::Shell(value));
+        }
+        self.project.iter().chain(self.includes).find_map(|file| {
+            file.entries.get(name).map(|(value, expands)| Origin::File(file, value, *expands))
+        })
+    }
+
+    /// What goes into Compose's env file for these names, with stand-ins for secrets.
+    pub(super) fn settle(&self, names: &BTreeSet<String>, stand_ins: &mut StandIns, faults: &mut Vec<Diagnostic>) -> BTreeMap<String, String> {
+        let mut values = BTreeMap::new();
+        let handed_on = base_environment(self.shell);
+        let secrets_of_files = self.project.iter().chain(self.includes).flat_map(|file| {
+            file.entries.keys().filter(|name| file.is_secret(name))
+        });
+        let names: BTreeSet<&String> = names.iter().chain(secrets_of_files).collect();
+        for name in names {
+            // What steers Compose is Compose's and ours; the rest of its own environment it has already.
+            if name.starts_with("COMPOSE_") || handed_on.contains_key(name) {
+                continue;
+            }
+            if let Some(value) = self.value(name, stand_ins, faults) {
+                values.insert(name.clone(), value);
+            }
+        }
+        values
+    }
+
+    fn value(&self, name: &str, stand_ins: &mut StandIns, faults: &mut Vec<Diagnostic>) -> Option<String> {
+        if let Some(value) = self.manifest.env.get(name) {
+            let declared = secret::holds(value);
+            return Some(if declared { stand_ins.add(name, value.clone()) } else { value.clone() });
+        }
+        if name == "PWD" {
+            // Where the stack is, wherever in it the user stands.
+            return Some(self.checkout.folder.display().to_string());
+        }
+        match self.origin(name)? {
+            Origin::Shell(value) if !value.is_empty() && looks_secret(name) => {
+                Some(stand_ins.add(name, secret::token(&format!("env:{name}"), Encoding::Raw)))
+            }
+            Origin::Shell(value) => {
+                if let Some(value) = value.to_str() {
+                    return Some(value.to_owned());
+                }
+                faults.push(Diagnostic::error(&[], format!("the variable `{name}` is not valid UTF-8")));
+                None
+            }
+            Origin::File(file, value, expands) if file.is_secret(name) => {
+                self.ambiguous(name, value, faults);
+                match self.reference(name, 4) {
+                    Some(reference) => Some(stand_ins.add(name, reference)),
+                    None if expands => {
+                        faults.push(made_up(name, &file.shown));
+                        None
+                    }
+                    None => None,
+                }
+            }
+            // Compose reads the file itself; only a secret that is repeated in it must not come through.
+            Origin::File(file, value, false) if file.untracked => {
+                let hidden = file.hide(value, |name| stand_ins.add(name, file.token(name)));
+                (hidden != value).then_some(hidden)
+            }
+            Origin::File(..) => None,
+        }
+    }
+
+    /// The token for a secret out of a file. A value that is only another variable's name leads on to that one.
+    fn reference(&self, name: &str, depth: usize) -> Option<String> {
+        match self.origin(name)? {
+            Origin::Shell(_) => Some(secret::token(&format!("env:{name}"), Encoding::Raw)),
+            Origin::File(file, _, false) => Some(file.token(name)),
+            Origin::File(_, value, true) => {
+                let other = alias(value).filter(|other| *other != name)?;
+                self.reference(other, depth.checked_sub(1)?)
+            }
+        }
+    }
+
+    /// Includes with env files of their own that do not agree about a secret.
+    fn ambiguous(&self, name: &str, value: &str, faults: &mut Vec<Diagnostic>) {
+        if self.project.iter().any(|file| file.entries.contains_key(name)) {
+            return;
+        }
+        let mut having = self.includes.iter().filter(|file| file.entries.contains_key(name));
+        if let (Some(first), Some(other)) = (having.next(), having.find(|file| file.entries[name].0 != value)) {
+            let message = format!("the secret `{name}` has one value in `{}` and another in `{}`", first.shown, other.shown);
+            faults.push(Diagnostic::error(&[], message).hint("use two names, or set it in the stack's own `.env`"));
+        }
+    }
+
+    /// What the name of a secret that Compose takes from the environment leads to, if that is not the environment.
+    pub(super) fn elsewhere(&self, name: &str) -> Option<String> {
+        if let Some(value) = self.manifest.env.get(name) {
+            return Some(value.clone());
+        }
+        match self.origin(name)? {
+            Origin::File(file, _, false) => Some(file.token(name)),
+            Origin::File(_, _, true) => self.reference(name, 4),
+            Origin::Shell(_) => None,
+        }
+    }
+}
+
+/// A secret that is put together from other variables: no reference leads to it.
+pub(super) fn made_up(name: &str, file: &str) -> Diagnostic {
+    let message = format!("`{name}` in `{file}` looks like a secret and is made up of other variables, so it cannot be referred to");
+    Diagnostic::error(&[], message).hint(format!("write the value out in `{file}`, or declare it in the manifest: `env: {{{name}: {{secret: …}}}}`"))
+}
