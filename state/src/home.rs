@@ -116,7 +116,9 @@ pub(crate) fn open_private(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     private(&mut options);
-    options.open(path).map_err(StoreError::io("open", path))
+    let file = options.open(path).map_err(StoreError::io("open", path))?;
+    own(&file).map_err(StoreError::io("restrict", path))?;
+    Ok(file)
 }
 
 /// What a small file holds; it is made from `fresh` when it is missing.
@@ -148,6 +150,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     options.write(true).create_new(true);
     private(&mut options);
     let mut file = options.open(path)?;
+    own(&file)?;
     file.write_all(content)?;
     file.sync_all()
 }
@@ -167,6 +170,16 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
 fn private(options: &mut OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt;
     options.mode(0o600);
+}
+
+/// A umask can only take rights away, but it may take the owner's own.
+#[cfg(unix)]
+fn own(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if file.metadata()?.permissions().mode() & 0o7777 == 0o600 {
+        return Ok(());
+    }
+    file.set_permissions(fs::Permissions::from_mode(0o600))
 }
 
 #[cfg(unix)]
@@ -199,6 +212,11 @@ fn is_shared(meta: &fs::Metadata) -> bool {
 
 #[cfg(not(unix))]
 fn private(_: &mut OpenOptions) {}
+
+#[cfg(not(unix))]
+fn own(_: &File) -> io::Result<()> {
+    Ok(())
+}
 
 #[cfg(not(unix))]
 fn create_folder(folder: &Path) -> io::Result<()> {

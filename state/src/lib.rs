@@ -5,8 +5,8 @@
 //! readiness, intents). It knows neither Docker nor YAML, and every call is
 //! synchronous: a caller with an async runtime moves the calls off its threads.
 //!
-//! *Locking.* Any number of processes read; writers queue on a lock file (see
-//! [`lock`](Store)) and each write is one `BEGIN IMMEDIATE` transaction. Calls
+//! *Locking.* Any number of processes read; writers queue on a lock
+//! file, and each write is one `BEGIN IMMEDIATE` transaction. Calls
 //! that find nothing to change take no lock. *Compatibility.* `user_version`
 //! numbers the schema; an older one is migrated, a newer one refused untouched.
 
@@ -16,6 +16,7 @@ mod error;
 mod filesystem;
 mod home;
 mod instances;
+mod kept_open;
 mod lock;
 mod memo;
 mod migrations;

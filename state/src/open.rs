@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Result, StoreError};
 use crate::home::{self, Home, beside, once, open_private, sync_folder};
+use crate::kept_open;
 use crate::lock;
 use crate::migrations::{self, APPLICATION, Migration};
 use crate::store::Store;
@@ -62,7 +63,15 @@ impl Store {
     /// is where (`store.db.damaged`, then `.damaged.1`, …), if there was anything.
     pub fn rebuild(home: &Path) -> Result<(Self, Option<PathBuf>)> {
         let opening = Opening::default();
-        let files = opening.prepare(home)?;
+        let files = opening.checked(home)?;
+        if exists(&files.database)? {
+            match opening.look(&files) {
+                // That is what a rebuilding is for.
+                Ok(()) | Err(StoreError::Damaged { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        files.prepare()?;
         let kept = {
             let _place = lock::acquire(&files.writer, &files.database, lock::LIMIT)?;
             let kept = set_aside(&files)?;
@@ -75,7 +84,12 @@ impl Store {
 
 impl Opening<'_> {
     pub(crate) fn open(&self, folder: &Path) -> Result<Store> {
-        let files = self.prepare(folder)?;
+        let files = self.checked(folder)?;
+        if exists(&files.database)? {
+            // A newer store is not even made private.
+            self.look(&files)?;
+        }
+        files.prepare()?;
         if !exists(&files.database)? {
             // Before the lock, so that a loss leaves not even a lock file.
             refuse_loss(&files)?;
@@ -101,8 +115,8 @@ impl Opening<'_> {
         })
     }
 
-    /// Everything that is checked before the first write, and the folder.
-    fn prepare(&self, folder: &Path) -> Result<Home> {
+    /// Checks what must hold before anything is written or even looked at.
+    fn checked(&self, folder: &Path) -> Result<Home> {
         if self.sqlite < SAFE_SQLITE {
             return Err(StoreError::UnsafeSqlite {
                 found: rusqlite::version().to_owned(),
@@ -111,13 +125,7 @@ impl Opening<'_> {
         }
         let folder = std::path::absolute(folder).map_err(StoreError::io("resolve", folder))?;
         home::check_filesystem(&folder, self.mountinfo)?;
-        let files = Home::at(&folder);
-        if exists(&files.database)? {
-            // A newer store is not even made private.
-            self.look(&files)?;
-        }
-        files.prepare()?;
-        Ok(files)
+        Ok(Home::at(&folder))
     }
 
     /// Builds a new database under another name and moves it into place. The caller holds the lock.
@@ -168,14 +176,19 @@ impl Opening<'_> {
             supported,
             path: path.clone(),
         };
-        let version = header(path)?;
+        let (version, page) = header(path)?;
         if version > supported {
             return Err(too_new(version));
         }
         refuse_missing_log(files)?;
         // A newer version may stand in the log alone, when its writer was killed.
         let log = files.beside("-wal");
-        if fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
+        let logged = fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
+        if !logged && fs::metadata(path).is_ok_and(|meta| meta.len() % page != 0) {
+            // SQLite would read the missing end of the last page as zeros.
+            return Err(StoreError::damaged(path, "its last page is cut off"));
+        }
+        if logged {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let found = Connection::open_with_flags(path, flags)
                 .map_err(StoreError::from)
@@ -241,11 +254,9 @@ fn own_files(files: &Home, connection: &Connection) -> Result<(String, [u8; 32])
     Ok((install_id, key))
 }
 
-/// The schema's version, straight from the file's first bytes.
-fn header(path: &Path) -> Result<u32> {
-    let mut bytes = [0; HEADER];
-    let mut file = File::open(path).map_err(StoreError::io("open", path))?;
-    match file.read_exact(&mut bytes) {
+/// The schema's version and the length of a page, straight from the file's first bytes.
+fn header(path: &Path) -> Result<(u32, u64)> {
+    let bytes = match kept_open::first_bytes::<HEADER>(path) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             return Err(StoreError::damaged(
                 path,
@@ -253,7 +264,7 @@ fn header(path: &Path) -> Result<u32> {
             ));
         }
         other => other.map_err(StoreError::io("read", path))?,
-    }
+    };
     if !bytes.starts_with(b"SQLite format 3\0") {
         return Err(StoreError::damaged(path, "it is no SQLite database"));
     }
@@ -265,7 +276,18 @@ fn header(path: &Path) -> Result<u32> {
             "it is a database of another program",
         ));
     }
-    Ok(word(60))
+    // SQLite writes 65536, which does not fit, as 1.
+    let page = match u16::from_be_bytes([bytes[16], bytes[17]]) {
+        1 => 65_536,
+        size if size >= 512 && size.is_power_of_two() => size.into(),
+        size => {
+            return Err(StoreError::damaged(
+                path,
+                format!("its page size is {size}"),
+            ));
+        }
+    };
+    Ok((word(60), page))
 }
 
 /// An install id without a database: there was a store, and it is gone.
