@@ -64,14 +64,14 @@ impl<'a> Walk<'a> {
             let fitting = choices
                 .iter()
                 .map(|choice| self.followed(choice))
-                .find(|choice| choice.get("const") == Some(value) || fits(value, choice));
+                .find(|choice| self.fits(value, choice));
             match fitting {
                 Some(choice) => self.value(value, choice, path),
                 None => self.mismatch(value, schema, path),
             }
             return;
         }
-        if !fits(value, schema) {
+        if !self.fits(value, schema) {
             self.mismatch(value, schema, path);
             return;
         }
@@ -113,6 +113,30 @@ impl<'a> Walk<'a> {
             }
             Value::Null | Value::Bool(_) => {}
         }
+    }
+
+    /// Whether a value is of a type that the schema allows; a schema without a
+    /// type allows all.
+    fn fits(&self, value: &Value, schema: &'a Value) -> bool {
+        let schema = self.followed(schema);
+        if let Some(choices) = choices(schema) {
+            return choices.iter().any(|choice| self.fits(value, choice));
+        }
+        if let Some(constant) = schema.get("const") {
+            return constant == value;
+        }
+        let kinds = kinds(schema);
+        kinds.is_empty()
+            || kinds.iter().any(|kind| match *kind {
+                "string" => value.is_string(),
+                "integer" => value.is_i64() || value.is_u64(),
+                "number" => value.is_number(),
+                "boolean" => value.is_boolean(),
+                "array" => value.is_array(),
+                "object" => value.is_object(),
+                "null" => value.is_null(),
+                _ => false,
+            })
     }
 
     fn object(&mut self, map: &mut Map<String, Value>, schema: &'a Value, path: &mut Vec<String>) {
@@ -163,14 +187,8 @@ impl<'a> Walk<'a> {
             return;
         }
         let mut wanted: Vec<&str> = Vec::new();
-        let alone = [schema.clone()];
-        for choice in choices(schema).map_or(alone.as_slice(), Vec::as_slice) {
-            let resolved = choice
-                .get("$ref")
-                .and_then(Value::as_str)
-                .and_then(|reference| self.schema.pointer(reference.strip_prefix('#')?))
-                .unwrap_or(choice);
-            for kind in kinds(resolved) {
+        for choice in leaves(self, schema) {
+            for kind in kinds(choice) {
                 let word = match kind {
                     "string" => "a text",
                     "integer" | "number" => "a whole number",
@@ -211,6 +229,18 @@ fn choices(schema: &Value) -> Option<&Vec<Value>> {
         .find_map(|key| schema.get(key)?.as_array())
 }
 
+/// The schemas without choices that a schema comes down to.
+fn leaves<'a>(walk: &Walk<'a>, schema: &'a Value) -> Vec<&'a Value> {
+    let schema = walk.followed(schema);
+    match choices(schema) {
+        Some(choices) => choices
+            .iter()
+            .flat_map(|choice| leaves(walk, choice))
+            .collect(),
+        None => vec![schema],
+    }
+}
+
 /// The types a schema allows, without looking behind references.
 fn kinds(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
@@ -220,21 +250,79 @@ fn kinds(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether a value is of a type that the schema allows; a schema without a type allows all.
-fn fits(value: &Value, schema: &Value) -> bool {
-    if let Some(constant) = schema.get("const") {
-        return constant == value;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::RawModule;
+    use serde_json::json;
+
+    /// Every place of a value, as JSON pointers.
+    fn pointers(value: &Value, here: &str, into: &mut Vec<String>) {
+        into.push(here.to_owned());
+        let mut below = |key: &str, value| {
+            let key = key.replace('~', "~0").replace('/', "~1");
+            pointers(value, &format!("{here}/{key}"), into);
+        };
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
+            Value::Array(items) => (items.iter().enumerate())
+                .for_each(|(index, value)| below(&index.to_string(), value)),
+            _ => {}
+        }
     }
-    let kinds = kinds(schema);
-    kinds.is_empty() && schema.get("$ref").is_none()
-        || kinds.iter().any(|kind| match *kind {
-            "string" => value.is_string(),
-            "integer" => value.is_i64() || value.is_u64(),
-            "number" => value.is_number(),
-            "boolean" => value.is_boolean(),
-            "array" => value.is_array(),
-            "object" => value.is_object(),
-            "null" => value.is_null(),
-            _ => false,
-        })
+
+    #[test]
+    fn the_schema_and_the_types_say_the_same() {
+        let schema = crate::schema();
+        let others = [
+            json!(null),
+            json!(true),
+            json!(-1),
+            json!(1_u64 << 40),
+            json!(1.5),
+            json!("x"),
+            json!([]),
+            json!(["x"]),
+            json!({}),
+            json!({"x": "y"}),
+        ];
+        let mut compared = 0;
+        for (file, text) in crate::entries::BUILT_IN {
+            let document: Value =
+                sidestack_topology::yaml::read(file, text.as_bytes()).unwrap_or_default();
+            let mut places = Vec::new();
+            pointers(&document, "", &mut places);
+            for place in &places {
+                let mut changed: Vec<Value> = Vec::new();
+                for other in &others {
+                    let mut one = document.clone();
+                    if let Some(value) = one.pointer_mut(place) {
+                        *value = other.clone();
+                    }
+                    changed.push(one);
+                }
+                let mut without = document.clone();
+                let (parent, key) = place.rsplit_once('/').unwrap_or_default();
+                if let Some(Value::Object(map)) = without.pointer_mut(parent) {
+                    map.remove(key);
+                }
+                changed.push(without);
+                let mut with = document.clone();
+                if let Some(Value::Object(map)) = with.pointer_mut(place) {
+                    map.insert("zzz".to_owned(), json!("x"));
+                }
+                changed.push(with);
+                for one in changed {
+                    let shape = check(one.clone(), &schema);
+                    let read = serde_json::from_value::<RawModule>(one.clone());
+                    // The types would take a list for a map, its items in order.
+                    let listed = one.pointer(place).is_some_and(Value::is_array);
+                    let same = shape.faults.is_empty() == read.is_ok();
+                    assert!(same || (listed && read.is_ok()), "{file} {place} {read:?}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 1_000, "{compared}");
+    }
 }

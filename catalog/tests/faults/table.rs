@@ -421,6 +421,11 @@ pub(crate) const TABLE: &[(&str, &str, &str)] = &[
     ),
     (
         "shm-size: 64MiB",
+        "shm-size: [1]",
+        "40:5 expected `true` or `false` or a whole number or a text, found a list",
+    ),
+    (
+        "shm-size: 64MiB",
         "shm-size: big",
         "40:15 expected a size such as `128MiB`, found `big`",
     ),
