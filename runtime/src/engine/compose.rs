@@ -355,20 +355,51 @@ const ALLOWED: [&str; 21] = [
 /// Whole families that are let through.
 const ALLOWED_PREFIXES: [&str; 3] = ["XDG_", "BUILDX_", "LC_"];
 
-/// Families that steer Compose, its plugins, the Go runtime or the dynamic linker.
-const STEERING_PREFIXES: [&str; 12] = [
+/// Families that steer Compose, its plugins or the dynamic linker. Whole families such as
+/// `DOCKER_` or `GIT_` would be too much: `${DOCKER_REGISTRY}` and `${GIT_SHA}` are common in
+/// compose files.
+const STEERING_PREFIXES: [&str; 11] = [
     "COMPOSE_",
-    "DOCKER_",
     "BUILDX_",
     "BUILDKIT_",
     "XDG_",
+    "LC_",
     "LD_",
     "DYLD_",
-    "LC_",
-    "GO",
-    "OTEL_",
-    "GIT_",
-    "SSH_",
+    "DOCKER_CLI_",
+    "DOCKER_TLS",
+    "DOCKER_CONTENT_TRUST",
+    "GIT_CONFIG",
+];
+
+/// Single keys that steer the Docker libraries, git, the Go runtime or a shell.
+const STEERING: [&str; 26] = [
+    "DOCKER_API_VERSION",
+    "DOCKER_AUTH_CONFIG",
+    "DOCKER_BUILDKIT",
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONTEXT",
+    "DOCKER_CUSTOM_HEADERS",
+    "DOCKER_DEFAULT_PLATFORM",
+    "DOCKER_HIDE_LEGACY_COMMANDS",
+    "DOCKER_HOST",
+    "GIT_ASKPASS",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_PROXY_COMMAND",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_WORK_TREE",
+    "GODEBUG",
+    "GOGC",
+    "GOMAXPROCS",
+    "GOMEMLIMIT",
+    "GOTRACEBACK",
+    "SSH_ASKPASS",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "BASH_ENV",
+    "IFS",
 ];
 
 /// What of an environment Compose may see: home, search path, Docker's own configuration folder,
@@ -391,13 +422,10 @@ fn is_allowed(key: &str) -> bool {
 /// Whether a variable that is meant for interpolation would do more than that.
 fn steers(key: &str) -> bool {
     ALLOWED.contains(&key)
+        || STEERING.contains(&key)
         || STEERING_PREFIXES
             .iter()
             .any(|prefix| key.starts_with(prefix))
-        || matches!(
-            key,
-            "IFS" | "ENV" | "BASH_ENV" | "SSL_CERT_FILE" | "SSL_CERT_DIR" | "NO_COLOR" | "TERM"
-        )
 }
 
 /// What the operating system can carry: a key without `=`, neither with a NUL.

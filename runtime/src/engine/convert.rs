@@ -58,7 +58,7 @@ pub(super) fn container(from: models::ContainerSummary) -> Container {
     mounts.sort();
     Container {
         id: from.id.unwrap_or_default(),
-        name: own_name(from.names.unwrap_or_default()),
+        name: own_name(&from.names.unwrap_or_default()),
         service: labels.get(SERVICE).cloned(),
         number: labels.get(NUMBER).and_then(|n| n.parse().ok()).unwrap_or(1),
         project: labels.get(PROJECT).cloned(),
@@ -84,7 +84,7 @@ pub(super) fn container(from: models::ContainerSummary) -> Container {
 }
 
 /// Links show as further names with a second slash (`/other/alias`); the own name has one.
-fn own_name(names: Vec<String>) -> String {
+fn own_name(names: &[String]) -> String {
     names
         .iter()
         .map(|name| name.trim_start_matches('/'))
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_linked_container_keeps_its_own_name() {
         assert_eq!(
-            own_name(vec!["/web/db".into(), "/shop-db-1".into()]),
+            own_name(&["/web/db".into(), "/shop-db-1".into()]),
             "shop-db-1"
         );
     }

@@ -109,7 +109,16 @@ impl DockerEngine {
             Endpoint::Unix(_) => Err(Bollard::UnsupportedURISchemeError { uri: name.clone() }),
             Endpoint::Tcp(_) => Docker::connect_with_http(&name, library_limit, &version),
         };
-        let docker = docker.map_err(|e| self.explain(e, "the connection"))?;
+        let docker = docker
+            .map_err(|e| self.explain(e, "the connection"))?
+            .with_request_modifier(move |mut request| {
+                if let Some(uri) = versioned(&request.uri().to_string(), api)
+                    && let Ok(uri) = uri.parse()
+                {
+                    *request.uri_mut() = uri;
+                }
+                request
+            });
         Ok(Ready { docker, api })
     }
 
@@ -170,6 +179,15 @@ impl DockerEngine {
         )
         .await
     }
+}
+
+/// Puts the API version into a request's address. `bollard` 0.21 means to and then drops it again
+/// (it joins an absolute path), and a daemon answers a request without one in its newest shape.
+fn versioned(uri: &str, api: (u32, u32)) -> Option<String> {
+    let (scheme, rest) = uri.split_once("://")?;
+    let (authority, path) = rest.split_once('/')?;
+    let prefix = format!("v{}.{}/", api.0, api.1);
+    (!path.starts_with(&prefix)).then(|| format!("{scheme}://{authority}/{prefix}{path}"))
 }
 
 fn parse_api(text: &str) -> Option<(u32, u32)> {
@@ -288,7 +306,7 @@ impl Engine for DockerEngine {
             .body
             .collect()
             .await
-            .map_err(|e| self.endpoint.unreachable(e))?;
+            .map_err(|e| self.endpoint.unreachable(e.to_string()))?;
         let json: serde_json::Value =
             serde_json::from_slice(&body).map_err(|e| EngineError::Api {
                 status: 0,
@@ -582,5 +600,27 @@ impl Engine for DockerEngine {
             self.call(&what, SLOW, docker.remove_volume(&encode(name), options))
                 .await,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_names_the_version() {
+        let versioned = |uri| versioned(uri, (1, 41));
+        assert_eq!(
+            versioned("unix://2f78/containers/json?all=true").as_deref(),
+            Some("unix://2f78/v1.41/containers/json?all=true")
+        );
+        assert_eq!(versioned("http://box:2375/v1.41/info"), None);
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(parse_api("1.9"), Some((1, 9)));
+        assert!(parse_api("1.9") < parse_api("1.41"));
+        assert_eq!(parse_api("new"), None);
     }
 }

@@ -73,9 +73,10 @@ pub enum EngineError {
         message: String,
     },
     /// An image is not on the daemon and could not be had.
-    #[error("image `{image}` is missing: {message}")]
+    #[error("{} is missing: {message}", image_name(image))]
     ImageMissing {
-        /// As it was asked for; "?" where no message names it.
+        /// As it was asked for; `service NAME` where only the service is known, "?" where nothing
+        /// is.
         image: String,
         /// Docker's or Compose's words.
         message: String,
@@ -111,7 +112,7 @@ pub enum EngineError {
         cause: String,
     },
     /// Everything else that Docker refuses.
-    #[error("docker answered {status}: {message}")]
+    #[error("{}: {message}", answered(*status))]
     Api {
         /// HTTP status; 0 for an answer that made no sense.
         status: u16,
@@ -195,7 +196,11 @@ impl EngineError {
                 message: owned(),
             });
         }
-        if has("address already in use") || has("ports are not available") && !has("permission") {
+        // Of an address within a network, Docker says only "Address already in use".
+        let binds = has("bind") || has("listen") || has("host port");
+        if has("address already in use") && binds
+            || has("ports are not available") && !has("permission")
+        {
             return Some(Self::PortTaken {
                 port: bound_port(message),
                 holder: "another process".to_owned(),
@@ -258,4 +263,18 @@ fn bound_port(message: &str) -> Option<u16> {
 
 fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.find(word).map(|at| &text[at + word.len()..])
+}
+
+fn answered(status: u16) -> String {
+    match status {
+        0 => "docker's answer cannot be used".to_owned(),
+        status => format!("docker answered {status}"),
+    }
+}
+
+fn image_name(image: &str) -> String {
+    match image.strip_prefix("service ") {
+        Some(service) => format!("the image of service `{service}`"),
+        None => format!("image `{image}`"),
+    }
 }

@@ -21,12 +21,21 @@ pub fn explain(output: &str) -> Option<EngineError> {
     if let Some(error) = build(&lines) {
         return Some(error);
     }
-    lines.iter().rev().find_map(|line| {
+    let found = lines.iter().rev().find_map(|line| {
         conflict(line)
             .or_else(|| image(line))
             .or_else(|| EngineError::from_text(line))
             .or_else(|| unreachable(line))
-    })
+    })?;
+    match found {
+        EngineError::ImageMissing { image, message } if image == "?" => {
+            Some(EngineError::ImageMissing {
+                image: pulling_service(&lines).unwrap_or(image),
+                message,
+            })
+        }
+        other => Some(other),
+    }
 }
 
 fn conflict(line: &str) -> Option<EngineError> {
@@ -56,6 +65,14 @@ fn image(line: &str) -> Option<EngineError> {
     })
 }
 
+/// `web Error Get "https://…` names the service whose pull failed, where nothing names the image.
+fn pulling_service(lines: &[&str]) -> Option<String> {
+    lines.iter().find_map(|line| {
+        let (service, _) = line.split_once(" Error ")?;
+        (!service.contains(' ')).then(|| format!("service {service}"))
+    })
+}
+
 /// `Get "https://host/v2/library/postgres/manifests/17": dial tcp …` gives `library/postgres:17`.
 /// A registry that does not answer at all (`Get "https://host/v2/": …`) leaves the name open.
 fn registry_url(line: &str) -> Option<String> {
@@ -78,7 +95,10 @@ fn build(lines: &[&str]) -> Option<EngineError> {
             || line.contains("failed to build: ")
             || (line.contains("unable to prepare context"))
     })?;
-    let target = between(lines[at], "target ", ":").unwrap_or("?").to_owned();
+    let target = between(lines[at], "target ", ":")
+        .or_else(|| lines[..at].iter().rev().find_map(|line| step(line)))
+        .unwrap_or("?")
+        .to_owned();
     // A disk that is full is the cause, wherever it shows.
     if lines[at].contains("no space left on device") {
         return EngineError::from_text(lines[at]);
@@ -88,6 +108,13 @@ fn build(lines: &[&str]) -> Option<EngineError> {
         target,
         message: tail.join("\n"),
     })
+}
+
+/// `> [web 2/3] RUN make:` gives `web`; a build of one service alone has only `[2/3]`.
+fn step(line: &str) -> Option<&str> {
+    let inside = between(line, "> [", "]")?;
+    let name = inside.split(' ').next()?;
+    (!name.contains('/') && name != "internal").then_some(name)
 }
 
 fn unreachable(line: &str) -> Option<EngineError> {
@@ -233,7 +260,7 @@ mod tests {
         for (text, wanted) in cases {
             match explain(text) {
                 Some(EngineError::ImageMissing { image, .. }) => {
-                    assert_eq!(image, wanted, "{text}")
+                    assert_eq!(image, wanted, "{text}");
                 }
                 other => panic!("{text}: {other:?}"),
             }
@@ -253,6 +280,27 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_names_the_thing_the_service_does() {
+        let pull = "\u{20}a Pulling \n a Error Get \"https://registry.example/v2/\": dial tcp: no such host\nError response from daemon: Get \"https://registry.example/v2/\": dial tcp: no such host\n";
+        match explain(pull) {
+            Some(error @ EngineError::ImageMissing { .. }) => {
+                assert!(
+                    error
+                        .to_string()
+                        .starts_with("the image of service `a` is missing"),
+                    "{error}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        // Compose 2.26 with BuildKit in the engine.
+        let build = "#5 0.459 hello\n#5 ERROR: executor failed running [/bin/sh -c false]: exit code: 1\n------\n > [web 2/2] RUN false:\n0.459 hello\n------\nfailed to solve: executor failed running [/bin/sh -c false]: exit code: 1\n";
+        assert!(
+            matches!(explain(build), Some(EngineError::BuildFailed { target, .. }) if target == "web")
+        );
+    }
+
+    #[test]
     fn names_in_conflict_and_silence() {
         let text = "Error response from daemon: Conflict. The container name \"/db\" is already in use by container \"0a1b\". You have to remove (or rename) that container to be able to reuse that name.";
         assert!(
@@ -260,5 +308,9 @@ mod tests {
         );
         assert_eq!(explain(" Container p-web-1  Created\n"), None);
         assert_eq!(explain(""), None);
+        assert_eq!(
+            explain("Error response from daemon: Address already in use"),
+            None
+        );
     }
 }

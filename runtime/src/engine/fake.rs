@@ -278,14 +278,14 @@ impl FakeEngine {
         }
     }
 
-    fn record(&self, call: String) -> Result<(), EngineError> {
+    fn record(&self, call: &str) -> Result<(), EngineError> {
         let mut state = self.state.borrow_mut();
-        state.calls.push(call.clone());
-        if state.strict && !is_read(&call) {
+        state.calls.push(call.to_owned());
+        if state.strict && !is_read(call) {
             match state
                 .expected
                 .iter()
-                .position(|pattern| fits(pattern, &call))
+                .position(|pattern| fits(pattern, call))
             {
                 Some(at) => {
                     state.expected.remove(at);
@@ -299,7 +299,7 @@ impl FakeEngine {
         match state
             .failures
             .iter()
-            .position(|(pattern, _)| fits(pattern, &call))
+            .position(|(pattern, _)| fits(pattern, call))
         {
             Some(at) => match state.failures.remove(at) {
                 Some((_, error)) => Err(error),

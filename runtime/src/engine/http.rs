@@ -67,10 +67,10 @@ impl Endpoint {
     }
 
     /// The error for a broken connection.
-    pub(super) fn unreachable(&self, cause: impl ToString) -> EngineError {
+    pub(super) fn unreachable(&self, cause: impl Into<String>) -> EngineError {
         EngineError::Unreachable {
             endpoint: self.name(),
-            cause: cause.to_string(),
+            cause: cause.into(),
         }
     }
 
@@ -84,13 +84,16 @@ impl Endpoint {
         limit: Duration,
     ) -> Result<Response, EngineError> {
         let work = async {
-            let mut response = self.send(path).await.map_err(|e| self.unreachable(e))?;
+            let mut response = self
+                .send(path)
+                .await
+                .map_err(|e| self.unreachable(e.to_string()))?;
             if !(200..300).contains(&response.status) {
                 let body = response
                     .body
                     .collect()
                     .await
-                    .map_err(|e| self.unreachable(e))?;
+                    .map_err(|e| self.unreachable(e.to_string()))?;
                 let message = serde_json::from_slice::<serde_json::Value>(&body)
                     .ok()
                     .and_then(|json| json["message"].as_str().map(str::to_owned))

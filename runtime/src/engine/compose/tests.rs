@@ -47,7 +47,6 @@ fn hostile_keys_do_not_pass() {
         "GODEBUG",
         "BUILDKIT_HOST",
         "BASH_ENV",
-        "ENV",
         "path",
         "",
         "A=B",
@@ -75,12 +74,24 @@ fn hostile_keys_do_not_pass() {
     // As interpolation variables, none may replace what the base gives or steer anything.
     let mut call = call(ComposeInput::Files(Vec::new()), &["config"]);
     call.variables = environment;
-    call.variables.insert("TAG".to_owned(), "17".into());
+    for key in ["TAG", "ENV", "DOCKER_REGISTRY", "GIT_SHA", "GOOGLE_API_KEY"] {
+        call.variables.insert(key.to_owned(), "17".into());
+    }
     let child = call.child_environment("unix:///mine.sock");
     assert_eq!(child["DOCKER_HOST"], "unix:///mine.sock");
     assert_eq!(child["PATH"], "/usr/bin:/bin");
     let keys: Vec<&str> = child.keys().map(String::as_str).collect();
-    assert_eq!(keys, ["DOCKER_HOST", "PATH", "TAG", "path"]);
+    let wanted = [
+        "DOCKER_HOST",
+        "DOCKER_REGISTRY",
+        "ENV",
+        "GIT_SHA",
+        "GOOGLE_API_KEY",
+        "PATH",
+        "TAG",
+        "path",
+    ];
+    assert_eq!(keys, wanted);
 }
 
 #[test]

@@ -13,12 +13,12 @@ use crate::engine::{
 
 impl Engine for FakeEngine {
     async fn daemon(&self) -> Result<Daemon, EngineError> {
-        self.record("daemon".to_owned())?;
+        self.record("daemon")?;
         Ok(self.state.borrow().daemon.clone())
     }
 
     async fn containers(&self, label_filter: &str) -> Result<Vec<Container>, EngineError> {
-        self.record(format!("containers {label_filter}"))?;
+        self.record(&format!("containers {label_filter}"))?;
         let state = self.state.borrow();
         Ok(state
             .containers
@@ -29,7 +29,7 @@ impl Engine for FakeEngine {
     }
 
     async fn published(&self) -> Result<Vec<PortHolder>, EngineError> {
-        self.record("published".to_owned())?;
+        self.record("published")?;
         let state = self.state.borrow();
         let alive = state
             .containers
@@ -45,7 +45,7 @@ impl Engine for FakeEngine {
     }
 
     async fn networks(&self, label_filter: Option<&str>) -> Result<Vec<Network>, EngineError> {
-        self.record("networks".to_owned())?;
+        self.record("networks")?;
         let state = self.state.borrow();
         Ok(state
             .networks
@@ -56,7 +56,7 @@ impl Engine for FakeEngine {
     }
 
     async fn volumes(&self, label_filter: Option<&str>) -> Result<Vec<Volume>, EngineError> {
-        self.record("volumes".to_owned())?;
+        self.record("volumes")?;
         let state = self.state.borrow();
         Ok(state
             .volumes
@@ -67,12 +67,12 @@ impl Engine for FakeEngine {
     }
 
     async fn volume_sizes(&self) -> Result<BTreeMap<String, i64>, EngineError> {
-        self.record("volume_sizes".to_owned())?;
+        self.record("volume_sizes")?;
         Ok(self.state.borrow().sizes.clone())
     }
 
     async fn inspect(&self, id: &str) -> Result<Detail, EngineError> {
-        self.record(format!("inspect {id}"))?;
+        self.record(&format!("inspect {id}"))?;
         self.with(id, |state, id| {
             let container = &state.containers[id];
             let mut detail = state
@@ -92,7 +92,7 @@ impl Engine for FakeEngine {
     }
 
     async fn start(&self, id: &str) -> Result<(), EngineError> {
-        self.record(format!("start {id}"))?;
+        self.record(&format!("start {id}"))?;
         if self.with(id, |state, id| {
             Ok(state.containers[id].status == Status::Running)
         })? {
@@ -113,7 +113,7 @@ impl Engine for FakeEngine {
 
     async fn stop(&self, id: &str, grace: Option<u32>) -> Result<(), EngineError> {
         let grace = grace.map_or_else(|| "default".to_owned(), |seconds| seconds.to_string());
-        self.record(format!("stop {id} {grace}"))?;
+        self.record(&format!("stop {id} {grace}"))?;
         if self.with(id, |state, id| Ok(!state.containers[id].status.is_alive()))? {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Engine for FakeEngine {
     }
 
     async fn kill(&self, id: &str) -> Result<(), EngineError> {
-        self.record(format!("kill {id}"))?;
+        self.record(&format!("kill {id}"))?;
         if self.with(id, |state, id| Ok(!state.containers[id].status.is_alive()))? {
             return Ok(());
         }
@@ -129,17 +129,17 @@ impl Engine for FakeEngine {
     }
 
     async fn pause(&self, id: &str) -> Result<(), EngineError> {
-        self.record(format!("pause {id}"))?;
+        self.record(&format!("pause {id}"))?;
         self.set(id, Status::Paused, EventKind::Pause)
     }
 
     async fn unpause(&self, id: &str) -> Result<(), EngineError> {
-        self.record(format!("unpause {id}"))?;
+        self.record(&format!("unpause {id}"))?;
         self.set(id, Status::Running, EventKind::Unpause)
     }
 
     async fn rename(&self, id: &str, name: &str) -> Result<(), EngineError> {
-        self.record(format!("rename {id} {name}"))?;
+        self.record(&format!("rename {id} {name}"))?;
         self.with(id, |state, id| {
             if state
                 .containers
@@ -170,7 +170,7 @@ impl Engine for FakeEngine {
             (false, true) => " volumes",
             (true, true) => " force volumes",
         };
-        self.record(format!("remove {id}{flags}"))?;
+        self.record(&format!("remove {id}{flags}"))?;
         let removal = self.with(id, |state, id| {
             if state.containers[id].status.is_alive() && !force {
                 return Err(EngineError::Conflict {
@@ -194,7 +194,7 @@ impl Engine for FakeEngine {
     }
 
     async fn set_restart_policy(&self, id: &str, policy: &str) -> Result<(), EngineError> {
-        self.record(format!("set_restart_policy {id} {policy}"))?;
+        self.record(&format!("set_restart_policy {id} {policy}"))?;
         self.with(id, |state, id| {
             let container = state.containers[id].clone();
             let detail = state
@@ -207,7 +207,7 @@ impl Engine for FakeEngine {
     }
 
     async fn put_archive(&self, id: &str, path: &str, tar: Vec<u8>) -> Result<(), EngineError> {
-        self.record(format!("put_archive {id} {path}"))?;
+        self.record(&format!("put_archive {id} {path}"))?;
         self.with(id, |state, id| {
             state.archives.push((id.to_owned(), path.to_owned(), tar));
             Ok(())
@@ -215,7 +215,7 @@ impl Engine for FakeEngine {
     }
 
     async fn exec(&self, id: &str, request: &ExecRequest) -> Result<ExecOutcome, EngineError> {
-        self.record(format!("exec {id} {}", request.cmd.join(" ")))?;
+        self.record(&format!("exec {id} {}", request.cmd.join(" ")))?;
         let running = self.with(id, |state, id| {
             Ok(state.containers[id].status == Status::Running)
         })?;
@@ -236,7 +236,7 @@ impl Engine for FakeEngine {
     }
 
     async fn subscribe(&self, label_filter: &str) -> Result<EventStream, EngineError> {
-        self.record(format!("subscribe {label_filter}"))?;
+        self.record(&format!("subscribe {label_filter}"))?;
         let (sender, receiver) = mpsc::unbounded_channel();
         self.state
             .borrow_mut()
@@ -254,7 +254,7 @@ impl Engine for FakeEngine {
     }
 
     fn logs(&self, id: &str, _request: &LogRequest) -> LogStream {
-        let lines = match self.record(format!("logs {id}")) {
+        let lines = match self.record(&format!("logs {id}")) {
             Ok(()) => self
                 .state
                 .borrow()
@@ -268,12 +268,12 @@ impl Engine for FakeEngine {
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, EngineError> {
-        self.record(format!("image {name}"))?;
+        self.record(&format!("image {name}"))?;
         Ok(self.state.borrow().images.get(name).cloned())
     }
 
     async fn tag(&self, image: &str, repository: &str, tag: &str) -> Result<(), EngineError> {
-        self.record(format!("tag {image} {repository}:{tag}"))?;
+        self.record(&format!("tag {image} {repository}:{tag}"))?;
         let mut state = self.state.borrow_mut();
         let Some(found) = state
             .images
@@ -291,13 +291,13 @@ impl Engine for FakeEngine {
     }
 
     async fn remove_image(&self, name: &str) -> Result<(), EngineError> {
-        self.record(format!("remove_image {name}"))?;
+        self.record(&format!("remove_image {name}"))?;
         self.state.borrow_mut().images.remove(name);
         Ok(())
     }
 
     async fn remove_network(&self, id: &str) -> Result<(), EngineError> {
-        self.record(format!("remove_network {id}"))?;
+        self.record(&format!("remove_network {id}"))?;
         let mut state = self.state.borrow_mut();
         let name = state.networks.get(id).map(|network| network.name.clone());
         let used = |name: &String| {
@@ -317,7 +317,7 @@ impl Engine for FakeEngine {
     }
 
     async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
-        self.record(format!("remove_volume {name}"))?;
+        self.record(&format!("remove_volume {name}"))?;
         let mut state = self.state.borrow_mut();
         if state
             .containers

@@ -3,6 +3,7 @@
 use futures_util::StreamExt as _;
 
 use super::*;
+use crate::engine::Engine as _;
 
 const OURS: (&str, &str) = ("dev.sidestack.install", "abc");
 
