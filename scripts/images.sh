@@ -52,14 +52,11 @@ pull() {
 
 # What a stand-in is made of, as one digest: its label tells an up-to-date one from an old one.
 recipe_digest() {
-    local made_by="$1" argument="$2"
-    {
-        printf '%s\n' "$argument"
-        case "$made_by" in
-            */) cd "$REPO/images/$made_by" && find . -type f -print0 | sort -z | xargs -0 sha256sum ;;
-            *) declare -f "make_$made_by" ;;
-        esac
-    } | sha256sum | cut -c1-16
+    local made_by="$1"
+    case "$made_by" in
+        */) (cd "$REPO/images/$made_by" && find . -type f -print0 | sort -z | xargs -0 sha256sum) ;;
+        *) declare -f "make_$made_by" ;;
+    esac | sha256sum | cut -c1-16
 }
 
 labels_for() { printf 'LABEL dev.sidestack.stand-in=1 dev.sidestack.stand-in.recipe=%s' "$1"; }
@@ -127,10 +124,10 @@ make_debian() {
 }
 
 make_from_dockerfile() {
-    local image="$1" digest="$2" folder="$3" argument="$4" log
+    local image="$1" digest="$2" folder="$3" log
     log="$(mktemp)"
     # BuildKit is used where the CLI has it; the recipes also build with the classic builder.
-    docker build --pull=false --build-arg "$argument" \
+    docker build --pull=false --label "dev.sidestack.stand-in.for=$image" \
         --label dev.sidestack.stand-in=1 --label "dev.sidestack.stand-in.recipe=$digest" \
         -t "$image" "$REPO/images/$folder" >"$log" 2>&1 </dev/null || {
         tail -n 15 "$log" >&2
@@ -142,8 +139,8 @@ make_from_dockerfile() {
 }
 
 ensure() {
-    local image="$1" made_by="$2" argument="$3" digest there began=$SECONDS
-    digest="$(recipe_digest "$made_by" "$argument")"
+    local image="$1" made_by="$2" digest there began=$SECONDS
+    digest="$(recipe_digest "$made_by")"
     # Empty: not here. "real": pulled. Else the digest of the recipe that made the stand-in.
     there="$(docker image inspect --format \
         '{{with .Config.Labels}}{{with index . "dev.sidestack.stand-in.recipe"}}{{.}}{{else}}real{{end}}{{else}}real{{end}}' \
@@ -158,14 +155,14 @@ ensure() {
     fi
     say "$image: making a stand-in"
     case "$made_by" in
-        */) make_from_dockerfile "$image" "$digest" "${made_by%/}" "$argument" ;;
+        */) make_from_dockerfile "$image" "$digest" "${made_by%/}" ;;
         *) "make_$made_by" "$image" "$digest" ;;
     esac
     say "$image: made ($((SECONDS - began)) s)"
 }
 
 main() {
-    local wanted=() image made_by argument
+    local wanted=() image made_by
     while [ $# -gt 0 ]; do
         case "$1" in
             --pull) replace=yes ;;
@@ -179,10 +176,10 @@ main() {
     # Two runs at once would make everything twice.
     exec 9>"${TMPDIR:-/tmp}/sidestack-images-$(id -u).lock"
     flock 9
-    while read -r image made_by argument; do
+    while read -r image made_by; do
         case "$image" in '' | '#'*) continue ;; esac
         if [ "${#wanted[@]}" -gt 0 ] && [[ " ${wanted[*]} " != *" $image "* ]]; then continue; fi
-        ensure "$image" "$made_by" "$argument"
+        ensure "$image" "$made_by"
     done <"$REPO/images/images.txt"
 }
 

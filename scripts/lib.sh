@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts in this folder; sourced, never run.
 #
 # Progress goes to standard error, so that a caller may use standard output for data.

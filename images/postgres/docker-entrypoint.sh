@@ -102,7 +102,7 @@ start_temporary_server() {
 
 make_database() {
     local known
-    known="$(POSTGRES_DB='' sql --dbname postgres --set db="$POSTGRES_DB" --tuples-only --no-align <<<"SELECT 1 FROM pg_database WHERE datname = :'db'")"
+    known="$(sql --dbname postgres --set db="$POSTGRES_DB" --tuples-only --no-align <<<"SELECT 1 FROM pg_database WHERE datname = :'db'")"
     if [ -z "$known" ]; then
         sql --dbname postgres --set db="$POSTGRES_DB" <<<'CREATE DATABASE :"db"'
     fi
