@@ -91,7 +91,7 @@ pub fn revisions(a: &Content, b: &Content) -> Vec<DiffChange> {
         diff.add(DiffKind::Variable, path, values, Some(LayerKind::Manifest));
     });
     diff.each("inject", part("inject"), |diff, path, values| {
-        diff.add(DiffKind::Service, path, values, None)
+        diff.add(DiffKind::Service, path, values, None);
     });
     diff.add(
         DiffKind::File,
@@ -192,7 +192,7 @@ impl Differ {
         match values {
             [Some(from @ Value::Object(_)), Some(to @ Value::Object(_))] => {
                 self.each(path, [from, to], |diff, path, values| {
-                    diff.add(kind, path, values, None)
+                    diff.add(kind, path, values, None);
                 });
             }
             values => self.add(kind, path, values, None),
@@ -231,7 +231,7 @@ impl Differ {
             ("configs", DiffKind::File),
         ] {
             self.each(key, part(key), |diff, path, values| {
-                diff.whole_or_keys(kind, path, values)
+                diff.whole_or_keys(kind, path, values);
             });
         }
         self.each(

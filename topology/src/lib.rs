@@ -6,10 +6,12 @@
 pub mod compose;
 pub mod diagnostic;
 pub mod diff;
+pub mod interpolate;
 mod isolation;
 pub mod manifest;
 pub mod module;
 pub mod names;
+pub mod order;
 pub mod pattern;
 pub mod placeholder;
 pub mod plan;

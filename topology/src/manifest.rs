@@ -281,12 +281,24 @@ fn merge(base: &mut Value, overlay: Value) {
                 } else if let Some(under) = base.get_mut(&key) {
                     merge(under, value);
                 } else {
-                    base.insert(key, value);
+                    base.insert(key, without_nulls(value));
                 }
             }
         }
         (_, Value::Null) => {}
         (base, overlay) => *base = overlay,
+    }
+}
+
+/// What an overlay adds where nothing stood; there is nothing to remove there.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -419,6 +431,14 @@ fn read_manifest(root: &Value, is_file: bool, faults: &mut Vec<Diagnostic>) -> M
         let parsed = name.parse::<ResourceName>();
         let request = read_request(name, request, faults);
         match parsed {
+            // Every container knows that name, and it is itself.
+            Ok(name) if name.as_str() == "localhost" => faults.push(
+                Diagnostic::error(
+                    &["resources", "localhost"],
+                    "a resource cannot be called `localhost`",
+                )
+                .hint("inside a container that name is the container"),
+            ),
             Ok(name) => {
                 manifest.resources.insert(name, request);
             }
@@ -427,7 +447,9 @@ fn read_manifest(root: &Value, is_file: bool, faults: &mut Vec<Diagnostic>) -> M
     }
     manifest.compose = strings(root.get("compose"), &["compose"], faults);
     for (at, file) in manifest.compose.iter().enumerate() {
-        if file.is_empty() || file.starts_with('/') || file.split('/').any(|part| part == "..") {
+        let climbs = file.split(['/', '\\']).any(|part| part == "..");
+        let rooted = file.starts_with(['/', '\\', '~']) || file.chars().nth(1) == Some(':');
+        if file.is_empty() || climbs || rooted || file.contains(char::is_control) {
             let fault = Diagnostic::error(
                 &["compose", &at.to_string()],
                 format!("`{file}` is not a path inside the stack's folder"),

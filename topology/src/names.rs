@@ -16,6 +16,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest, Sha256};
 
 /// The longest name a person may give.
 pub const MAX_NAME: usize = 32;
@@ -263,32 +264,56 @@ pub fn derive(text: &str, fallback: &str) -> (String, bool) {
 
 /// A Compose service name folded into a DNS label, injectively.
 ///
-/// Lower-case letters, digits and single inner `-` stay; anything else becomes
-/// `--` and its code in base 36, so no two service names meet.
+/// A name of lower-case letters, digits and single inner `-` is its own label.
+/// Any other becomes `x--` and the name with each other character written as `z`,
+/// the number of its digits, and its code in base 36: `pdf_bot` gives
+/// `x--pdfz22nbot`. A label longer than DNS allows becomes `y--`, its beginning and a hash.
+/// No plain label holds `--`, so no two names meet.
 pub fn dns_label(service: &str) -> String {
-    let mut label = String::new();
-    let last = service.chars().count().saturating_sub(1);
-    for (at, c) in service.chars().enumerate() {
-        let plain = c.is_ascii_lowercase()
-            || c.is_ascii_digit()
-            || (c == '-'
-                && at > 0
-                && at < last
-                && !label.ends_with('-')
-                && !service[..].contains("--"));
-        if plain {
-            label.push(c);
+    let plain = !service.is_empty()
+        && service
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !service.starts_with('-')
+        && !service.ends_with('-')
+        && !service.contains("--");
+    let label = if plain {
+        service.to_owned()
+    } else {
+        format!("x--{}", escaped(service))
+    };
+    if label.len() <= MAX_LABEL {
+        return label;
+    }
+    let digest = Sha256::digest(service);
+    let hash: String = digest
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let letters = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let head: String = service.chars().filter(letters).take(20).collect();
+    format!("y--{head}-{hash}").replace("---", "--")
+}
+
+/// What DNS allows.
+const MAX_LABEL: usize = 63;
+
+fn escaped(name: &str) -> String {
+    let last = name.chars().count().saturating_sub(1);
+    let mut out = String::new();
+    for (at, c) in name.chars().enumerate() {
+        let inner = at > 0 && at < last;
+        if (c.is_ascii_lowercase() && c != 'z') || c.is_ascii_digit() || (c == '-' && inner) {
+            out.push(c);
         } else {
-            label.push_str("--");
-            label.push_str(&base36(u32::from(c)));
-            label.push('-');
+            let code = base36(u32::from(c));
+            out.push('z');
+            out.push_str(&base36(code.len() as u32));
+            out.push_str(&code);
         }
     }
-    if label.ends_with('-') {
-        // An escape closes with `-`; a label may not, and no plain name ends in `z` after an escape.
-        label.push('z');
-    }
-    label
+    out
 }
 
 fn base36(mut number: u32) -> String {
@@ -362,10 +387,30 @@ mod tests {
         }
 
         #[test]
-        fn labels_do_not_meet(a in "[a-zA-Z0-9._-]{1,8}", b in "[a-zA-Z0-9._-]{1,8}") {
+        fn labels_do_not_meet(a in "[azAZ0._-]{1,6}|[a-zA-Z0-9._-]{1,70}", b in "[azx0._-]{1,6}") {
             let (x, y) = (dns_label(&a), dns_label(&b));
             prop_assert_eq!(a == b, x == y, "{} {}", x, y);
-            prop_assert!(!x.starts_with('.') && !x.ends_with('-'));
+            // The label of a label is another one, unless it was the name itself.
+            prop_assert_eq!(dns_label(&x) == x, a == x);
+            prop_assert!(x.len() <= 63 && !x.starts_with('-') && !x.ends_with('-'), "{x}");
+            prop_assert!(x.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'));
+        }
+    }
+
+    #[test]
+    fn labels_are_legal() {
+        for (name, label) in [
+            ("web", "web"),
+            ("a-b", "a-b"),
+            ("wazuh.master", "x--waz23euhz21amaster"),
+            ("pdf_bot", "x--pdfz22nbot"),
+            ("Wazuh", "x--z22faz23euh"),
+            ("-a-", "x--z219az219"),
+            ("a--b", "x--a--b"),
+            ("z", "z"),
+            ("zZ", "x--z23ez22i"),
+        ] {
+            assert_eq!(dns_label(name), label, "{name}");
         }
     }
 }

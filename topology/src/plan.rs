@@ -347,6 +347,15 @@ impl Plan {
     /// Every secret that must be resolved before it can start.
     pub fn secrets(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
+        let parts = [
+            serde_json::to_value(&self.networks),
+            serde_json::to_value(&self.volumes),
+            serde_json::to_value(&self.file_objects.secrets),
+            serde_json::to_value(&self.file_objects.configs),
+        ];
+        for part in parts.iter().flatten() {
+            crate::secret::references_in(part, &mut found);
+        }
         for service in self.services.values() {
             if let Ok(value) = serde_json::to_value(&service.compose) {
                 crate::secret::references_in(&value, &mut found);

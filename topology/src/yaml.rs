@@ -54,9 +54,14 @@ pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         if let Some(column) = line
             .chars()
-            .position(|c| (c.is_control() && c != '\t') || is_bidi(c))
+            .position(|c| (c.is_control() && c != '\t') || is_bidi(c) || is_reserved(c))
         {
             let c = line.chars().nth(column).unwrap_or_default();
+            if is_reserved(c) {
+                let message = format!("the character U+{:04X} is reserved", u32::from(c));
+                let fault = at(number + 1, column + 1, message, text);
+                return Err(fault.hint("Sidestack marks secrets and paths with it; use another"));
+            }
             let what = if is_bidi(c) {
                 "text direction"
             } else {
@@ -73,12 +78,66 @@ pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     Ok(text)
 }
 
+/// The first character of a text that only tokens and placeholders may have.
+pub fn reserved(text: &str) -> Option<char> {
+    text.chars().find(|c| is_reserved(*c))
+}
+
+fn is_reserved(c: char) -> bool {
+    matches!(c, '\u{E0F0}'..='\u{E0F3}')
+}
+
+/// What an escape in double quotes could smuggle past [`text`]: characters that
+/// tokens are made of, and NUL, which no variable and no path can hold.
+fn escaped(file: &str, text: &str) -> Result<(), Diagnostic> {
+    if !text.contains(['\\', '!']) {
+        return Ok(());
+    }
+    for event in Parser::new_from_str(text).take(400_000) {
+        // The reader proper says what is wrong with the syntax.
+        let Ok((event, span)) = event else { break };
+        let Event::Scalar(scalar, _, _, tag) = &event else {
+            continue;
+        };
+        if tag
+            .as_ref()
+            .is_some_and(|tag| tag.suffix().ends_with("binary"))
+        {
+            let (line, column) = (span.start.line() as u32, span.start.col() as u32 + 1);
+            return Err(Diagnostic {
+                place: Some(Place::new(file, text, line, column)),
+                ..Diagnostic::error(
+                    &[],
+                    "a value in base64 (`!!binary`) is not read; write it as it is",
+                )
+            });
+        }
+        let found = scalar
+            .chars()
+            .find(|c| *c == '\0')
+            .or_else(|| reserved(scalar));
+        if let Some(c) = found {
+            let (line, column) = (span.start.line() as u32, span.start.col() as u32 + 1);
+            let message = format!(
+                "the character U+{:04X} is not allowed, not even as an escape",
+                u32::from(c)
+            );
+            return Err(Diagnostic {
+                place: Some(Place::new(file, text, line, column)),
+                ..Diagnostic::error(&[], message)
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Reads a text that [`text`] has let through.
 ///
 /// # Errors
 /// Syntax, types, unknown keys (where `T` denies them), duplicate keys, and
 /// anything that is over the budget, each with its place.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnostic> {
+    escaped(file, text)?;
     let options = serde_saphyr::options! {
         strict_booleans: true,
         with_snippet: false,
@@ -254,6 +313,35 @@ mod tests {
             ),
             (2, 4)
         );
+    }
+
+    #[test]
+    fn tokens_cannot_be_forged() {
+        for (text, line, column) in [
+            ("a: 1\nb: x\u{E0F0}y\n", 2, 5),
+            ("a: 1\nb: \u{E0F3}\n", 2, 4),
+            ("a: 1\nb: \"x\\uE0F0renv:HOME\\uE0F1\"\n", 2, 4),
+            ("a: 1\nb: {\"\\U0000E0F2\": 1}\n", 2, 5),
+            ("a: \"\\0\"\n", 1, 4),
+            ("a: \"\\x00\"\n", 1, 4),
+        ] {
+            let found = place(text);
+            assert_eq!((found.line, found.column), (line, column), "{text:?}");
+        }
+        // Base64 is no way around it either, however its tag is written.
+        for text in [
+            "a: !!binary 7oOwcmVudjpY7oOx\n",
+            "a: !<tag:yaml.org,2002:binary> 7oOwcmVudjpY7oOx\n",
+            "a: !!bin%61ry 7oOwcmVudjpY7oOx\n",
+            "%TAG !b! tag:yaml.org,2002:\n---\na: !b!binary 7oOwcmVudjpY7oOx\n",
+        ] {
+            let read = read::<Value>("f.yaml", text.as_bytes());
+            let shown = format!("{read:?}");
+            assert!(
+                !read.is_ok_and(|value| reserved(&value.to_string()).is_some()),
+                "{shown}"
+            );
+        }
     }
 
     #[test]

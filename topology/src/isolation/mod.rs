@@ -7,6 +7,8 @@
 //! with its placeholders, so that a path inside the checkout can be told from one
 //! outside.
 
+mod characters;
+mod links;
 mod refuse;
 mod rules;
 
@@ -38,46 +40,55 @@ pub(crate) fn isolate(
     faults: &mut Vec<Diagnostic>,
 ) -> Isolated {
     let mut isolated = Isolated::default();
-    let active = rules::active(model, &mut isolated.changes);
+    let changes = &mut isolated.changes;
+    characters::check(model, faults);
     refuse::project(model, faults);
+    let mut services = model.services.clone();
+    links::container_names(&mut services, changes);
+    links::implied(&mut services);
+    links::unscaled(&mut services, changes);
+    let active = rules::active(&services, changes);
+    links::missing(&services, &active, faults);
     for (key, network) in &model.networks {
         let network = network.clone().unwrap_or_default();
         refuse::network(key, &network, faults);
-        isolated.networks.insert(
-            key.clone(),
-            rules::network_name(key, network, &mut isolated.changes),
-        );
+        isolated
+            .networks
+            .insert(key.clone(), rules::network_name(key, network, changes));
     }
     for (key, volume) in &model.volumes {
         let volume = volume.clone().unwrap_or_default();
         refuse::volume(key, &volume, faults);
-        isolated.volumes.insert(
-            key.clone(),
-            rules::volume_name(key, volume, &mut isolated.changes),
-        );
+        isolated
+            .volumes
+            .insert(key.clone(), rules::volume_name(key, volume, changes));
     }
     isolated.file_objects = rules::file_objects(model);
-    for (name, service) in model
-        .services
-        .iter()
-        .filter(|(name, _)| active.contains(name.as_str()))
-    {
+    for (name, service) in &services {
+        if !active.contains(name.as_str()) {
+            continue;
+        }
         refuse::service(name, service, faults);
+        links::shared_network(name, service, faults);
         let mut service = service.clone();
-        let mut foreign = Foreign {
-            after: rules::order(&mut service, &active),
-            deliveries: rules::deliveries(name, &mut service, model, faults),
-            post_start: rules::hooks(&mut service),
-            build: builds.get(name).cloned(),
-            compose: service,
-        };
-        let changes = &mut isolated.changes;
-        rules::container_name(name, &mut foreign.compose, changes);
-        rules::restart(name, &mut foreign.compose, changes);
-        rules::left_out(&mut foreign.compose);
+        let after = rules::order(&mut service, &active);
+        let deliveries = rules::deliveries(name, &mut service, model, faults);
+        refuse::hidden_deliveries(name, &service, &deliveries, faults);
+        let post_start = rules::hooks(&mut service);
+        rules::container_name(name, &mut service, changes);
+        rules::restart(name, &mut service, changes);
+        rules::left_out(&mut service);
         isolated
             .publishes
-            .extend(rules::ports(name, &mut foreign.compose, changes, faults));
+            .extend(rules::ports(name, &mut service, changes, faults));
+        let build = builds.get(name).cloned();
+        let foreign = Foreign {
+            compose: service,
+            after,
+            deliveries,
+            post_start,
+            build,
+        };
         isolated.services.insert(name.clone(), foreign);
     }
     refuse::self_addresses(&isolated, faults);

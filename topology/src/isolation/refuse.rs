@@ -7,6 +7,7 @@ use super::Isolated;
 use crate::compose::{Mount, Network, Project, Service, Volume};
 use crate::diagnostic::Diagnostic;
 use crate::placeholder;
+use crate::plan::Delivery;
 
 fn refused(path: &[&str], what: String, why: &str) -> Diagnostic {
     Diagnostic::error(path, what).hint(why.to_owned())
@@ -41,6 +42,13 @@ pub(super) fn project(model: &Project, faults: &mut Vec<Diagnostic>) {
 
 pub(super) fn network(key: &str, network: &Network, faults: &mut Vec<Diagnostic>) {
     let path = ["networks", key];
+    let what = format!("network `{key}`");
+    reserved_labels(
+        &["networks", key, "labels"],
+        &what,
+        network.labels.keys(),
+        faults,
+    );
     if network.external {
         let message = format!("network `{key}` is external: every copy would share it");
         faults.push(refused(
@@ -88,6 +96,13 @@ pub(super) fn network(key: &str, network: &Network, faults: &mut Vec<Diagnostic>
 }
 
 pub(super) fn volume(key: &str, volume: &Volume, faults: &mut Vec<Diagnostic>) {
+    let what = format!("volume `{key}`");
+    reserved_labels(
+        &["volumes", key, "labels"],
+        &what,
+        volume.labels.keys(),
+        faults,
+    );
     if volume.external {
         let message = format!("volume `{key}` is external: every copy would write to it");
         faults.push(refused(
@@ -113,8 +128,33 @@ pub(super) fn volume(key: &str, volume: &Volume, faults: &mut Vec<Diagnostic>) {
 }
 
 pub(super) fn service(name: &str, service: &Service, faults: &mut Vec<Diagnostic>) {
+    let what = format!("`{name}`");
+    reserved_labels(
+        &["services", name, "labels"],
+        &what,
+        service.labels.keys(),
+        faults,
+    );
+    let built = service
+        .build
+        .as_ref()
+        .and_then(|build| build.get("labels"))
+        .and_then(Value::as_object);
+    let built = built.into_iter().flat_map(serde_json::Map::keys);
+    reserved_labels(
+        &["services", name, "build"],
+        &format!("the build of {what}"),
+        built,
+        faults,
+    );
+    for key in ["devices", "gpus", "device_cgroup_rules"] {
+        if service.rest.get(key).is_some_and(|value| !value.is_null()) {
+            let message = format!("`{name}` uses `{key}` of the host, which every copy shares");
+            faults.push(Diagnostic::warning(&["services", name, key], message));
+        }
+    }
     let mut refuse = |key: &str, what: String, why: &str| {
-        faults.push(refused(&["services", name, key], what, why))
+        faults.push(refused(&["services", name, key], what, why));
     };
     for key in ["pid", "ipc", "uts", "cgroup", "userns_mode"] {
         match service.rest.get(key).and_then(Value::as_str) {
@@ -240,12 +280,82 @@ pub(super) fn service(name: &str, service: &Service, faults: &mut Vec<Diagnostic
     }
 }
 
+/// Labels by which Sidestack and Compose know what is theirs.
+fn reserved_labels<'a>(
+    path: &[&str],
+    what: &str,
+    labels: impl Iterator<Item = &'a String>,
+    faults: &mut Vec<Diagnostic>,
+) {
+    for label in labels {
+        if ["dev.sidestack.", "com.docker.compose."]
+            .iter()
+            .any(|own| label.starts_with(own))
+        {
+            let message =
+                format!("{what} sets the label `{label}`, which tells what belongs to whom");
+            faults.push(refused(path, message, "drop the label"));
+        }
+    }
+}
+
+/// A file put under a tmpfs cannot be seen in the container.
+pub(super) fn hidden_deliveries(
+    name: &str,
+    service: &Service,
+    deliveries: &[Delivery],
+    faults: &mut Vec<Diagnostic>,
+) {
+    let short: Vec<&str> = match service.rest.get("tmpfs") {
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(one)) => vec![one],
+        _ => Vec::new(),
+    };
+    let short = short
+        .into_iter()
+        .map(|text| text.split(':').next().unwrap_or_default());
+    let long = service.volumes.iter().filter(|mount| mount.kind == "tmpfs");
+    let mounts: Vec<&str> = short
+        .chain(long.map(|mount| mount.target.as_str()))
+        .collect();
+    for delivery in deliveries {
+        let under = |mount: &&str| {
+            let mount = mount.trim_end_matches('/');
+            delivery
+                .path
+                .strip_prefix(mount)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        if let Some(mount) = mounts.iter().copied().find(under) {
+            let message = format!(
+                "`{}` of `{name}` would stand under the tmpfs `{mount}`, where it cannot be seen",
+                delivery.path
+            );
+            faults.push(refused(
+                &["services", name, "tmpfs"],
+                message,
+                "give it another target, or take it from a file: that is mounted",
+            ));
+        }
+    }
+}
+
 /// A bind outside the checkout is state that every copy would share.
 fn host_state(name: &str, mount: &Mount) -> Option<(String, &'static str)> {
     if mount.kind == "npipe" || mount.kind == "cluster" {
         return Some((
             format!("`{name}` mounts a `{}`, which is not supported", mount.kind),
             "use a volume",
+        ));
+    }
+    let target = mount.target.as_bytes();
+    if target.len() > 2 && target[1] == b':' && target[0].is_ascii_alphabetic() {
+        return Some((
+            format!(
+                "`{name}` mounts `{}`: Compose takes a volume's name of one letter for a Windows drive",
+                mount.target
+            ),
+            "give the volume a longer name",
         ));
     }
     if mount.kind != "bind" {

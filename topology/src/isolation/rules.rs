@@ -7,10 +7,11 @@ use serde_json::Value;
 use crate::compose::{FileGrant, Network, Project, Service, Volume};
 use crate::diagnostic::Diagnostic;
 use crate::module::Protocol;
+use crate::placeholder;
 use crate::plan::{After, Change, Delivery, FileObjects, Hook, Publish};
 use crate::secret::{Encoding, token};
 
-fn change(
+pub(super) fn change(
     rule: &'static str,
     service: &str,
     path: &str,
@@ -29,37 +30,35 @@ fn change(
 }
 
 /// The services that run: those without a profile, and what they need.
-pub(super) fn active<'a>(model: &'a Project, changes: &mut Vec<Change>) -> BTreeSet<&'a str> {
-    let mut active: BTreeSet<&str> = model
-        .services
+pub(super) fn active<'a>(
+    services: &'a BTreeMap<String, Service>,
+    changes: &mut Vec<Change>,
+) -> BTreeSet<&'a str> {
+    let always = services
         .iter()
-        .filter(|(_, service)| service.profiles.is_empty())
-        .map(|(name, _)| name.as_str())
-        .collect();
+        .filter(|(_, service)| service.profiles.is_empty());
+    let mut active: BTreeSet<&str> = always.map(|(name, _)| name.as_str()).collect();
     let mut open: Vec<&str> = active.iter().copied().collect();
-    while let Some(name) = open.pop() {
-        let Some(service) = model.services.get(name) else {
-            continue;
-        };
+    while let Some(service) = open.pop().and_then(|name| services.get(name)) {
         for (needed, dependency) in &service.depends_on {
-            if dependency.required && model.services.contains_key(needed) && active.insert(needed) {
+            if dependency.required && services.contains_key(needed) && active.insert(needed) {
                 open.push(needed);
             }
         }
     }
-    for (name, service) in model
-        .services
+    for (name, service) in services
         .iter()
         .filter(|(name, _)| !active.contains(name.as_str()))
     {
         let profiles = service.profiles.join(", ");
+        let reason = "none of its profiles is active";
         changes.push(change(
             "profile",
             name,
             "profiles",
             &profiles,
             "not started",
-            "none of its profiles is active",
+            reason,
         ));
     }
     active
@@ -82,33 +81,31 @@ pub(super) fn order(service: &mut Service, active: &BTreeSet<&str>) -> BTreeMap<
         .collect()
 }
 
-/// Names are scoped by leaving them to Compose, which puts the project before the key.
-pub(super) fn network_name(key: &str, mut network: Network, changes: &mut Vec<Change>) -> Network {
-    if let Some(name) = network.name.take() {
+/// Names are scoped by leaving them to the place, which puts the project before
+/// the key. A name that is made so already is no change.
+fn fixed_name(rule: &'static str, key: &str, name: Option<String>, changes: &mut Vec<Change>) {
+    const REASON: &str = "a fixed name is shared by every copy";
+    if let Some(name) = name.filter(|name| *name != format!("{}_{key}", placeholder::PROJECT)) {
         changes.push(change(
-            "network-name",
+            rule,
             key,
             "name",
             &name,
             "named after the instance",
-            "a fixed name is shared by every copy",
+            REASON,
         ));
     }
+}
+
+/// A network without its name.
+pub(super) fn network_name(key: &str, mut network: Network, changes: &mut Vec<Change>) -> Network {
+    fixed_name("network-name", key, network.name.take(), changes);
     network
 }
 
-/// See [`network_name`].
+/// A volume without its name.
 pub(super) fn volume_name(key: &str, mut volume: Volume, changes: &mut Vec<Change>) -> Volume {
-    if let Some(name) = volume.name.take() {
-        changes.push(change(
-            "volume-name",
-            key,
-            "name",
-            &name,
-            "named after the instance",
-            "a fixed name is shared by every copy",
-        ));
-    }
+    fixed_name("volume-name", key, volume.name.take(), changes);
     volume
 }
 

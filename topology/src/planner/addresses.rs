@@ -31,14 +31,15 @@ pub(super) fn publishes(draft: &mut Draft) {
 }
 
 /// The host port of a publication, or 0 while there is no slot.
-fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, u16> {
+fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, Option<u16>> {
     let Some(slot) = placement.slot else {
         return Ok(0);
     };
     match placement.ports.get(&publish.key()) {
         Some(offset) if *offset < Slot::PORTS => Ok(slot.first_port() + offset),
-        Some(offset) => Err(*offset),
-        None => Ok(0),
+        Some(offset) => Err(Some(*offset)),
+        // Docker would choose one, a different one at each start.
+        None => Err(None),
     }
 }
 
@@ -52,15 +53,15 @@ pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic
                 host_port,
             }),
             Err(offset) => {
-                let message = format!(
-                    "port {offset} of {} in this slot would be needed for `{}`",
-                    Slot::PORTS,
-                    publish.key()
-                );
-                faults.push(
-                    Diagnostic::error(&["services", &publish.service, "ports"], message)
-                        .hint("publish fewer ports"),
-                );
+                let (key, most) = (publish.key(), Slot::PORTS);
+                let message = match offset {
+                    Some(offset) => {
+                        format!("`{key}` would need port {offset} of a slot that has {most}")
+                    }
+                    None => format!("no port of the slot is kept for `{key}`"),
+                };
+                let path = ["services", &publish.service, "ports"];
+                faults.push(Diagnostic::error(&path, message).hint("publish fewer ports"));
             }
         }
     }

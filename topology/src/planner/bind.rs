@@ -36,6 +36,35 @@ pub(super) fn clashes(draft: &Draft, faults: &mut Vec<Diagnostic>) {
     }
 }
 
+/// Two things that would write to one volume.
+pub(super) fn volume_clashes(draft: &Draft, faults: &mut Vec<Diagnostic>) {
+    let mut owner: BTreeMap<String, &ResourceName> = BTreeMap::new();
+    for (name, resource) in &draft.resources {
+        for (key, fragment) in &resource.module.services {
+            let Some(service) = resource.services.get(key) else {
+                continue;
+            };
+            for volume in fragment.volumes.keys().map(|key| volume_key(service, key)) {
+                let other = match owner.insert(volume.clone(), name) {
+                    _ if draft.volumes.contains_key(&volume) => "the compose files".to_owned(),
+                    Some(other) => format!("resource `{other}`"),
+                    None => continue,
+                };
+                let message = format!(
+                    "resource `{name}` and {other} would both write to the volume `{volume}`"
+                );
+                let fault = Diagnostic::error(&["resources", name.as_str()], message);
+                faults.push(fault.hint("rename the resource or the volume"));
+            }
+        }
+    }
+}
+
+/// The key of a resource's volume.
+pub(super) fn volume_key(service: &str, volume: &str) -> String {
+    format!("{service}-{volume}")
+}
+
 /// `inject` says which service gets what.
 pub(super) fn bindings(manifest: &Manifest, draft: &mut Draft, faults: &mut Vec<Diagnostic>) {
     for (service, wanted) in &manifest.inject {

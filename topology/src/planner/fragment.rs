@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 
 use super::addresses;
 use super::{Draft, Resolved};
-use crate::compose::{Condition, Mount, PortMapping, Service};
+use crate::compose::{Mount, PortMapping, Service};
 use crate::diagnostic::Diagnostic;
 use crate::module::Fragment;
 use crate::names::ResourceName;
-use crate::plan::{After, Delivery, Exposed, Plan, PlannedResource, PlannedService, Provisioning};
+use crate::plan::{After, Delivery, Plan, PlannedResource, PlannedService, Provisioning};
 use crate::template::{Context, Templates};
 
 pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
@@ -91,16 +91,10 @@ impl Maker<'_> {
         };
         for (variable, value) in &fragment.environment {
             let value = self.text(value);
-            if crate::secret::holds(&value) {
-                plan.exposed.push(Exposed {
-                    service: service.to_owned(),
-                    name: variable.clone(),
-                });
-            }
             compose.environment.insert(variable.clone(), Some(value));
         }
         for (volume, target) in &fragment.volumes {
-            let volume = format!("{service}-{volume}");
+            let volume = super::bind::volume_key(service, volume);
             plan.volumes.entry(volume.clone()).or_default();
             let target = self.text(target);
             compose.volumes.push(Mount {
@@ -117,15 +111,13 @@ impl Maker<'_> {
         let after = fragment
             .depends_on
             .iter()
-            .filter_map(|key| self.resource.services.get(key))
-            .map(|service| {
-                (
-                    service.clone(),
-                    After {
-                        condition: Condition::Healthy,
-                        required: true,
-                    },
-                )
+            .filter_map(|key| {
+                let condition = super::place::ready(self.resource.module.services.get(key));
+                let after = After {
+                    condition,
+                    required: true,
+                };
+                Some((self.resource.services.get(key)?.clone(), after))
             })
             .collect();
         PlannedService {
@@ -232,6 +224,9 @@ impl Maker<'_> {
         for (name, content) in &fragment.secrets {
             let name = self.text(name);
             let content = self.text(content);
+            if content.is_empty() {
+                continue;
+            }
             deliveries.push(Delivery {
                 path: format!("/run/secrets/{name}"),
                 mode: 0o444,
@@ -245,7 +240,8 @@ impl Maker<'_> {
                 continue;
             };
             let (path, content) = (self.text(&file.path), self.text(&file.content));
-            if file.secret {
+            // A secret has no place in the tree, whatever the module says of its file.
+            if file.secret || crate::secret::holds(&content) {
                 deliveries.push(Delivery {
                     path,
                     mode: file.mode,

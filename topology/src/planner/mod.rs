@@ -8,6 +8,7 @@
 
 mod addresses;
 mod bind;
+mod client;
 mod fragment;
 pub mod place;
 mod resolve;
@@ -22,11 +23,13 @@ use serde_json::Value;
 
 use crate::compose::{Network, Project, Service, Volume};
 use crate::diagnostic::Diagnostic;
+use crate::interpolate::Template;
 use crate::isolation;
 use crate::manifest::Manifest;
 use crate::module::{Arrangement, EngineVersion, Module};
 use crate::names::ResourceName;
 use crate::plan::{Change, FileObjects, Layer, Placement, Plan, Publish};
+use crate::revision;
 
 /// What is planned.
 #[derive(Clone, Copy)]
@@ -35,10 +38,48 @@ pub struct Input<'a> {
     pub manifest: &'a Manifest,
     /// The modules to choose from, by name.
     pub modules: &'a BTreeMap<String, Module>,
-    /// The compose files' model, placeholders filled in.
+    /// The compose files' model, with its placeholders.
     pub model: Option<&'a Project>,
     /// Digests of build contexts by service.
     pub builds: &'a BTreeMap<String, String>,
+    /// Environment entries of the compose files before interpolation, so that a
+    /// user layer reaches the services that interpolate a name.
+    pub templates: &'a revision::Templates,
+    /// What was interpolated at commit.
+    pub interpolation: &'a revision::Interpolation,
+}
+
+impl<'a> Input<'a> {
+    /// A stack of resources alone.
+    pub fn new(manifest: &'a Manifest, modules: &'a BTreeMap<String, Module>) -> Self {
+        static BUILDS: BTreeMap<String, String> = BTreeMap::new();
+        static TEMPLATES: revision::Templates = BTreeMap::new();
+        static INTERPOLATION: revision::Interpolation = BTreeMap::new();
+        Self {
+            manifest,
+            modules,
+            model: None,
+            builds: &BUILDS,
+            templates: &TEMPLATES,
+            interpolation: &INTERPOLATION,
+        }
+    }
+
+    /// A revision, with its own modules parsed and its model typed
+    /// ([`revision::Content::project`]).
+    pub fn of(
+        content: &'a revision::Content,
+        modules: &'a BTreeMap<String, Module>,
+        model: Option<&'a Project>,
+    ) -> Self {
+        Self {
+            model,
+            builds: &content.builds,
+            templates: &content.templates,
+            interpolation: &content.interpolation,
+            ..Self::new(&content.manifest, modules)
+        }
+    }
 }
 
 /// A stack, resolved, without a place.
@@ -64,6 +105,10 @@ pub struct Draft {
     pub wanted: BTreeMap<String, Vec<String>>,
     /// The manifest's own variables.
     pub env: BTreeMap<String, String>,
+    /// Environment entries before interpolation, parsed, by service and variable.
+    pub templates: BTreeMap<String, BTreeMap<String, Template>>,
+    /// What was interpolated at commit.
+    pub interpolation: revision::Interpolation,
 }
 
 /// A service that came from a compose file.
@@ -141,10 +186,15 @@ pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
         bindings: BTreeMap::new(),
         wanted: BTreeMap::new(),
         env: input.manifest.env.clone(),
+        templates: variables::templates(input, &mut faults),
+        interpolation: input.interpolation.clone(),
     };
     bind::clashes(&draft, &mut faults);
+    bind::volume_clashes(&draft, &mut faults);
     bind::bindings(input.manifest, &mut draft, &mut faults);
+    variables::own_keys(&draft, &mut faults);
     addresses::publishes(&mut draft);
+    place::unreachable(&draft, &mut faults);
     (draft, faults)
 }
 
@@ -155,6 +205,10 @@ pub fn place(draft: &Draft, placement: &Placement, layers: &[Layer]) -> (Plan, V
     addresses::assign(draft, &mut plan, &mut faults);
     fragment::services(draft, &mut plan, &mut faults);
     variables::settle(draft, &mut plan, layers, &mut faults);
-    place::finish(draft, &mut plan);
+    place::finish(draft, &mut plan, &mut faults);
+    variables::exposed(&mut plan);
+    if let Err(cycle) = crate::order::order(&plan) {
+        faults.push(cycle);
+    }
     (plan, faults)
 }

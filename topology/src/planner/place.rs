@@ -2,11 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Draft, fragment};
-use crate::compose::{Condition, Network, Service};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use super::{Draft, Foreign, fragment};
+use crate::compose::{Condition, Network};
 use crate::diagnostic::Diagnostic;
 use crate::placeholder;
-use crate::plan::{FileObjects, Placement, Plan, PlannedService};
+use crate::plan::{After, Change, Hook, Placement, Plan, PlannedService};
+use crate::revision::{canonical, hex};
 
 /// The label that says which store owns an object.
 pub const INSTALL_LABEL: &str = "dev.sidestack.install";
@@ -28,16 +33,75 @@ fn labels(placement: &Placement) -> BTreeMap<String, String> {
     .collect()
 }
 
+/// Fills in what a revision leaves open.
+struct Local<'a> {
+    project: &'a str,
+    checkout: &'a str,
+    faults: &'a mut Vec<Diagnostic>,
+}
+
+impl Local<'_> {
+    fn text(&self, text: &str) -> String {
+        text.replace(placeholder::PROJECT, self.project)
+            .replace(placeholder::CHECKOUT, self.checkout)
+    }
+
+    /// A part of the model; the detour over JSON is made only where something is open.
+    fn part<T: Serialize + DeserializeOwned + Clone>(&mut self, part: &T, path: &[&str]) -> T {
+        if !serde_json::to_string(part).is_ok_and(|text| placeholder::forged(&text)) {
+            return part.clone();
+        }
+        let filled = serde_json::to_value(part).and_then(|mut value| {
+            placeholder::fill(&mut value, self.project, self.checkout);
+            serde_json::from_value(value)
+        });
+        filled.unwrap_or_else(|error| {
+            let message = format!("`{}` cannot be placed: {error}", path.join("."));
+            self.faults.push(Diagnostic::error(path, message));
+            part.clone()
+        })
+    }
+
+    fn parts<T: Serialize + DeserializeOwned + Clone>(
+        &mut self,
+        kind: &str,
+        parts: &BTreeMap<String, T>,
+    ) -> BTreeMap<String, T> {
+        parts
+            .iter()
+            .map(|(key, part)| (key.clone(), self.part(part, &[kind, key])))
+            .collect()
+    }
+
+    fn hook(&self, hook: &Hook) -> Hook {
+        let texts = |texts: &[String]| texts.iter().map(|text| self.text(text)).collect();
+        Hook {
+            command: texts(&hook.command),
+            environment: texts(&hook.environment),
+            working_dir: hook.working_dir.as_deref().map(|text| self.text(text)),
+            user: hook.user.clone(),
+        }
+    }
+}
+
 /// The plan with everything that comes from compose files.
 pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Diagnostic>) -> Plan {
     let project = placement.target.project();
+    let mut local = Local {
+        project: &project,
+        checkout: &placement.checkout,
+        faults,
+    };
     let mut plan = Plan {
         placement: placement.clone(),
         project: project.clone(),
         services: BTreeMap::new(),
-        networks: draft.networks.clone(),
-        volumes: draft.volumes.clone(),
-        file_objects: local_files(&draft.file_objects, &project, &placement.checkout),
+        networks: local.parts("networks", &draft.networks),
+        volumes: local.parts("volumes", &draft.volumes),
+        file_objects: crate::plan::FileObjects {
+            secrets: local.parts("secrets", &draft.file_objects.secrets),
+            configs: local.parts("configs", &draft.file_objects.configs),
+        },
         resources: BTreeMap::new(),
         ports: Vec::new(),
         files: BTreeMap::new(),
@@ -54,80 +118,110 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         .map(|(name, _)| name)
         .collect();
     for (name, foreign) in &draft.services {
-        let mut compose = local(
-            &foreign.compose,
-            &project,
-            &placement.checkout,
-            name,
-            faults,
-        );
-        if let (Some(_), Some(digest)) = (&compose.build, &foreign.build) {
-            // One tag per content: copies of one context share the build, and no copy overwrites another's.
-            let service = crate::names::dns_label(name);
-            let tag = format!(
-                "sidestack-{}-{service}:{}",
-                placement.target.workspace,
-                &digest[..digest.len().min(16)]
-            );
-            compose.image = Some(tag);
-            compose.pull_policy = None;
-        }
-        plan.services.insert(
-            name.clone(),
-            PlannedService {
-                replicas: compose.replicas(),
-                compose,
-                after: foreign.after.clone(),
-                deliveries: foreign.deliveries.clone(),
-                post_start: foreign.post_start.clone(),
-                provisions: Vec::new(),
-                one_shot: awaited.contains(name),
-                resource: None,
-            },
-        );
+        let compose = local.part(&foreign.compose, &["services", name]);
+        let deliveries = foreign
+            .deliveries
+            .iter()
+            .map(|delivery| crate::plan::Delivery {
+                content: local.text(&delivery.content),
+                ..delivery.clone()
+            });
+        let planned = PlannedService {
+            deliveries: deliveries.collect(),
+            post_start: foreign
+                .post_start
+                .iter()
+                .map(|hook| local.hook(hook))
+                .collect(),
+            replicas: compose.replicas(),
+            compose,
+            after: foreign.after.clone(),
+            provisions: Vec::new(),
+            one_shot: awaited.contains(name),
+            resource: None,
+        };
+        plan.services.insert(name.clone(), planned);
     }
+    image_tags(draft, &mut plan);
     plan
 }
 
-/// A service with its placeholders filled in.
-fn local(
-    service: &Service,
-    project: &str,
-    checkout: &str,
-    name: &str,
-    faults: &mut Vec<Diagnostic>,
-) -> Service {
-    let filled = serde_json::to_value(service).and_then(|mut value| {
-        placeholder::fill(&mut value, project, checkout);
-        serde_json::from_value(value)
-    });
-    filled.unwrap_or_else(|error| {
-        faults.push(Diagnostic::error(
-            &["services", name],
-            format!("the service cannot be placed: {error}"),
-        ));
-        service.clone()
-    })
-}
-
-fn local_files(objects: &FileObjects, project: &str, checkout: &str) -> FileObjects {
-    let mut objects = objects.clone();
-    for object in objects
-        .secrets
-        .values_mut()
-        .chain(objects.configs.values_mut())
-    {
-        if let Some(file) = &mut object.file {
-            *file = file
-                .replace(placeholder::CHECKOUT, checkout)
-                .replace(placeholder::PROJECT, project);
+/// One tag per content of what is built: copies of one context share the build,
+/// and no copy overwrites another's. Services that name a built image follow.
+fn image_tags(draft: &Draft, plan: &mut Plan) {
+    const REASON: &str = "one name would be written by every copy";
+    let mut renamed: BTreeMap<String, String> = BTreeMap::new();
+    for (name, foreign) in &draft.services {
+        let tag = build_tag(name, foreign, plan);
+        let Some(service) = plan.services.get_mut(name) else {
+            continue;
+        };
+        let Some(build) = &mut service.compose.build else {
+            continue;
+        };
+        // Further names are written like the first.
+        build.remove("tags");
+        let own = service.compose.image.take();
+        service.compose.pull_policy = None;
+        if let Some(own) = own {
+            let to = tag
+                .clone()
+                .unwrap_or_else(|| format!("{}-{name}", plan.project));
+            plan.changes.push(Change {
+                rule: "image-tag",
+                service: name.clone(),
+                path: "image".to_owned(),
+                from: own.clone(),
+                to: to.clone(),
+                reason: REASON,
+            });
+            renamed.entry(own).or_insert(to);
         }
+        // Without a digest the name is left to Compose, which makes it the project's own.
+        service.compose.image = tag;
     }
-    objects
+    for (name, service) in plan
+        .services
+        .iter_mut()
+        .filter(|(_, service)| service.compose.build.is_none())
+    {
+        let Some(from) = &service.compose.image else {
+            continue;
+        };
+        let Some(to) = renamed.get(from) else {
+            continue;
+        };
+        plan.changes.push(Change {
+            rule: "image-tag",
+            service: name.clone(),
+            path: "image".to_owned(),
+            from: from.clone(),
+            to: to.clone(),
+            reason: "another service of the stack builds it",
+        });
+        service.compose.image = Some(to.clone());
+        // Compose looks for it in a registry unless told that it is made here.
+        service.compose.pull_policy = Some("never".to_owned());
+    }
 }
 
-/// Ports, networks, volumes and labels, now that all services are known.
-pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
+/// The name of what a service builds; it covers the context, the arguments and
+/// everything else that `build` says, but not where the checkout stands.
+fn build_tag(name: &str, foreign: &Foreign, plan: &Plan) -> Option<String> {
+    let context = foreign.build.as_ref()?;
+    let build = foreign.compose.build.clone()?;
+    let mut build = serde_json::Value::Object(build);
+    placeholder::fill(&mut build, &plan.project, placeholder::CHECKOUT);
+    let digest = hex(&Sha256::digest(format!("{context}\n{}", canonical(&build))));
+    let (workspace, service) = (
+        &plan.placement.target.workspace,
+        crate::names::dns_label(name),
+    );
+    Some(format!("sidestack-{workspace}_{service}:{}", &digest[..16]))
+}
+
+/// Ports, networks, volumes, order and labels, now that all services are known.
+pub(super) fn finish(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
     for planned in &plan.ports {
         if draft.services.contains_key(&planned.publish.service)
             && let Some(service) = plan.services.get_mut(&planned.publish.service)
@@ -135,6 +229,7 @@ pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
             service.compose.ports.push(fragment::mapping(planned));
         }
     }
+    wait_for_resources(draft, plan);
     join_networks(draft, plan);
     let labels = labels(&plan.placement);
     let (project, generation) = (plan.project.clone(), plan.placement.generation);
@@ -143,7 +238,9 @@ pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
     }
     let placement = plan.placement.clone();
     for (key, network) in &mut plan.networks {
-        address(key, network, &placement);
+        if let Err(fault) = address(key, network, &placement) {
+            faults.push(fault);
+        }
         network.name = Some(format!("{project}_{key}"));
         network.labels.extend(labels.clone());
     }
@@ -153,16 +250,70 @@ pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
     }
 }
 
-/// A volume's real name. A fresh start beside kept data counts up.
+/// A volume's real name. A fresh start beside kept data counts up; the count
+/// stands where no key can reach, so that a key `data-g2` is not data's second.
 fn volume_name(project: &str, key: &str, generation: u32) -> String {
     match generation {
         0 | 1 => format!("{project}_{key}"),
-        later => format!("{project}_{key}-g{later}"),
+        later => format!("{project}.g{later}_{key}"),
     }
 }
 
+/// Who is given a resource starts when it is ready.
+fn wait_for_resources(draft: &Draft, plan: &mut Plan) {
+    for (consumer, resources) in &draft.bindings {
+        for resource in resources
+            .iter()
+            .filter_map(|name| draft.resources.get(name))
+        {
+            for (key, service) in &resource.services {
+                let condition = ready(resource.module.services.get(key));
+                if let Some(consumer) = plan.services.get_mut(consumer) {
+                    consumer.after.insert(
+                        service.clone(),
+                        After {
+                            condition,
+                            required: true,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What tells that a module's service is ready: its health, when it has some.
+pub(super) fn ready(fragment: Option<&crate::module::Fragment>) -> Condition {
+    match fragment.and_then(|fragment| fragment.healthcheck.as_ref()) {
+        Some(_) => Condition::Healthy,
+        None => Condition::Started,
+    }
+}
+
+/// The networks a service of the compose files stands in: its own, or those of
+/// the service whose network it shares.
+fn networks_of(draft: &Draft, name: &str) -> BTreeSet<String> {
+    let mut name = name;
+    for _ in 0..=draft.services.len() {
+        let Some(foreign) = draft.services.get(name) else {
+            break;
+        };
+        match foreign.compose.network_mode.as_deref() {
+            None if foreign.compose.networks.is_empty() => {
+                return BTreeSet::from(["default".to_owned()]);
+            }
+            None => return foreign.compose.networks.keys().cloned().collect(),
+            Some(mode) => match mode.strip_prefix("service:") {
+                Some(other) => name = other,
+                None => break,
+            },
+        }
+    }
+    BTreeSet::new()
+}
+
 /// A resource stands in every network in which somebody uses it, and in the default one.
-fn join_networks(draft: &Draft, plan: &mut Plan) {
+fn joins(draft: &Draft) -> BTreeMap<String, BTreeSet<String>> {
     let mut joins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for resource in draft.resources.values() {
         for service in resource.services.values() {
@@ -173,9 +324,7 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
         }
     }
     for (consumer, resources) in &draft.bindings {
-        let Some(consumer) = draft.services.get(consumer) else {
-            continue;
-        };
+        let networks = networks_of(draft, consumer);
         for resource in resources
             .iter()
             .filter_map(|name| draft.resources.get(name))
@@ -184,24 +333,67 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
                 joins
                     .entry(service.clone())
                     .or_default()
-                    .extend(consumer.compose.networks.keys().cloned());
+                    .extend(networks.iter().cloned());
             }
         }
     }
+    joins
+}
+
+fn join_networks(draft: &Draft, plan: &mut Plan) {
+    let joins = joins(draft);
     let mut needs_default = false;
     for (name, service) in &mut plan.services {
-        if let Some(networks) = joins.get(name) {
-            service.compose.networks = networks
+        let compose = &mut service.compose;
+        if let (Some(networks), Some(_)) = (joins.get(name), &service.resource) {
+            compose.networks = networks
                 .iter()
                 .map(|network| (network.clone(), None))
                 .collect();
-        } else if service.compose.networks.is_empty() && service.compose.network_mode.is_none() {
-            service.compose.networks.insert("default".to_owned(), None);
+        } else if compose.networks.is_empty() && compose.network_mode.is_none() {
+            compose.networks.insert("default".to_owned(), None);
         }
-        needs_default |= service.compose.networks.contains_key("default");
+        needs_default |= compose.networks.contains_key("default");
     }
     if needs_default {
         plan.networks.entry("default".to_owned()).or_default();
+    }
+}
+
+/// What the order of things cannot mend: ports nobody can reach, and resources
+/// that the service they are for cannot.
+pub(super) fn unreachable(draft: &Draft, faults: &mut Vec<Diagnostic>) {
+    let internal = |network: &String| {
+        let network = draft.networks.get(network).map(|network| &network.rest);
+        network
+            .and_then(|rest| rest.get("internal"))
+            .and_then(serde_json::Value::as_bool)
+            == Some(true)
+    };
+    let joins = joins(draft);
+    let mut told = BTreeSet::new();
+    for publish in &draft.publishes {
+        let service = &publish.service;
+        let networks = joins
+            .get(service)
+            .cloned()
+            .unwrap_or_else(|| networks_of(draft, service));
+        if !networks.is_empty() && networks.iter().all(internal) && told.insert(service) {
+            let message = format!(
+                "`{service}` publishes ports, but stands in internal networks only: the host cannot reach it"
+            );
+            let fault = Diagnostic::warning(&["services", service, "ports"], message);
+            faults.push(fault.hint("let it join a network that is not internal"));
+        }
+    }
+    for consumer in draft
+        .bindings
+        .keys()
+        .filter(|consumer| networks_of(draft, consumer).is_empty())
+    {
+        let message = format!("`{consumer}` has no network, so it cannot reach what is injected");
+        let fault = Diagnostic::error(&["inject", consumer], message);
+        faults.push(fault.hint("drop its `network_mode`"));
     }
 }
 
@@ -220,31 +412,41 @@ pub fn network_keys(draft: &Draft) -> Vec<String> {
 
 /// The subnet of a network: the first has the lower half of the instance's part,
 /// the others a /27 each of the upper half.
-fn address(key: &str, network: &mut Network, placement: &Placement) {
+fn address(key: &str, network: &mut Network, placement: &Placement) -> Result<(), Diagnostic> {
     let (Some(base), Some(number)) = (&placement.subnet, placement.networks.get(key)) else {
-        return;
+        return Ok(());
     };
-    let Some(octets) = base.split('/').next().and_then(octets) else {
-        return;
+    if *number >= MAX_NETWORKS {
+        let message = format!(
+            "network `{key}` would be number {} of at most {MAX_NETWORKS} of an instance",
+            number + 1
+        );
+        return Err(Diagnostic::error(&["networks", key], message).hint("use fewer networks"));
+    }
+    let Some([a, b, c, _]) = base.split('/').next().and_then(octets) else {
+        let message = format!("`{base}` is no part of an address range");
+        return Err(Diagnostic::error(&["networks", key], message));
     };
-    let [a, b, c, _] = octets;
     let subnet = match number {
         0 => format!("{a}.{b}.{c}.0/24"),
-        number => format!("{a}.{b}.{}.{}/27", c + 1, (number - 1) * 32),
+        number => format!("{a}.{b}.{}.{}/27", c | 1, (number - 1) * 32),
     };
     network.ipam.insert(
         "config".to_owned(),
         serde_json::json!([{ "subnet": subnet }]),
     );
+    Ok(())
 }
 
+/// An even third number: the part is a /23.
 fn octets(text: &str) -> Option<[u8; 4]> {
     let parts: Vec<u8> = text
         .split('.')
         .map(str::parse)
         .collect::<Result<_, _>>()
         .ok()?;
-    parts.try_into().ok()
+    let octets: [u8; 4] = parts.try_into().ok()?;
+    octets[2].is_multiple_of(2).then_some(octets)
 }
 
 /// How many networks an instance's part of the address range holds.

@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::{Input, Resolved};
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::manifest::Request;
-use crate::module::{Arrangement, Characteristic, EngineVersion, Module, Setting, SettingKind};
+use crate::module::{Arrangement, Characteristic, EngineVersion, Module, Setting};
 use crate::names::ResourceName;
+use crate::pattern::Pattern;
 use crate::template::{Context, Templates};
 use crate::units;
 
@@ -240,11 +241,13 @@ fn settle(
     for (kind, provision) in &module.provisions {
         provisions.entry(kind.clone()).or_insert_with(|| {
             let context = Context::new(serde_json::json!({ "resource": name.as_str() }));
-            provision
-                .default
-                .iter()
-                .filter_map(|text| templates.render(text, &context).ok())
-                .collect()
+            let render = |text: &String| {
+                templates.render(text, &context).map_err(|error| {
+                    let message = format!("module `{}`, provision `{kind}`: {error}", module.name);
+                    faults.push(Diagnostic::error(&base, message));
+                })
+            };
+            provision.default.iter().flat_map(render).collect()
         });
     }
     let credentials = credentials(module, request, &base, faults);
@@ -296,7 +299,10 @@ fn names_of(
             }
             Value::String(name) => {
                 let bad = name.is_empty() || name.len() > 63 || name.chars().any(char::is_control);
-                let bad = bad || pattern.is_some_and(|pattern| !matches(pattern, name));
+                let bad = bad
+                    || pattern.is_some_and(|pattern| {
+                        !pattern.parse::<Pattern>().is_ok_and(|p| p.matches(name))
+                    });
                 if bad {
                     let rule = pattern.map_or_else(
                         || "1 to 63 characters, no control characters".to_owned(),
@@ -322,46 +328,6 @@ fn names_of(
         ));
     }
     names
-}
-
-/// Patterns are character classes only: `[a-z][a-z0-9_]*`, which keeps a
-/// regular-expression engine out of the core.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    let mut classes: Vec<(Vec<(char, char)>, bool)> = Vec::new();
-    let mut rest = pattern.chars().peekable();
-    while let Some(c) = rest.next() {
-        let mut ranges = Vec::new();
-        if c == '[' {
-            let inner: Vec<char> = rest.by_ref().take_while(|c| *c != ']').collect();
-            let mut at = 0;
-            while at < inner.len() {
-                if at + 2 < inner.len() && inner[at + 1] == '-' {
-                    ranges.push((inner[at], inner[at + 2]));
-                    at += 3;
-                } else {
-                    ranges.push((inner[at], inner[at]));
-                    at += 1;
-                }
-            }
-        } else {
-            ranges.push((c, c));
-        }
-        let many = rest.next_if_eq(&'*').is_some();
-        classes.push((ranges, many));
-    }
-    fn go(classes: &[(Vec<(char, char)>, bool)], text: &[char]) -> bool {
-        let Some(((ranges, many), after)) = classes.split_first() else {
-            return text.is_empty();
-        };
-        let fits = |c: &char| ranges.iter().any(|(low, high)| low <= c && c <= high);
-        if *many {
-            let longest = text.iter().take_while(|c| fits(c)).count();
-            (0..=longest).rev().any(|taken| go(after, &text[taken..]))
-        } else {
-            text.first().is_some_and(fits) && go(after, &text[1..])
-        }
-    }
-    go(&classes, &text.chars().collect::<Vec<_>>())
 }
 
 fn characteristic_met(
@@ -496,13 +462,14 @@ fn settings(
                 Ok(value) => {
                     all.insert(name.clone(), value);
                 }
-                Err(reason) => {
-                    let shown = crate::secret::shown(value.as_str().unwrap_or(&value.to_string()));
-                    faults.push(Diagnostic::error(
-                        &path,
-                        format!("setting `{name}` of `{}`: `{shown}` {reason}", module.name),
-                    ));
-                }
+                Err(reason) => faults.push(Diagnostic::error(
+                    &path,
+                    format!(
+                        "setting `{name}` of `{}`: {}",
+                        module.name,
+                        crate::secret::shown(&reason)
+                    ),
+                )),
             },
             None if setting.required => {
                 faults.push(Diagnostic::error(
@@ -510,63 +477,19 @@ fn settings(
                     format!("`{}` needs the setting `{name}`", module.name),
                 ));
             }
-            // There, and empty, so that a template may ask.
-            None => {
-                all.insert(name.clone(), Value::Null);
-            }
+            // Not said and without a default: undefined in templates.
+            None => {}
         }
     }
     all
 }
 
 /// A setting's value as templates see it.
-pub(crate) fn setting_value(setting: &Setting, value: &Value) -> Result<Value, String> {
+fn setting_value(setting: &Setting, value: &Value) -> Result<Value, String> {
     if value.as_str().is_some_and(crate::secret::holds) && !setting.secret {
-        return Err("is a secret, which this setting cannot be".to_owned());
+        return Err("a secret cannot stand here".to_owned());
     }
-    match (&setting.kind, value) {
-        (SettingKind::String, Value::String(text)) => Ok(Value::from(text.clone())),
-        (SettingKind::String, Value::Number(number)) => Ok(Value::from(number.to_string())),
-        (SettingKind::String, _) => Err("is no text".to_owned()),
-        (SettingKind::Bool, Value::Bool(_)) => Ok(value.clone()),
-        (SettingKind::Bool, _) => Err("is not true or false".to_owned()),
-        (SettingKind::Enum(values), value) => {
-            let text = value
-                .as_str()
-                .map(str::to_owned)
-                .unwrap_or_else(|| value.to_string());
-            if values.contains(&text) {
-                Ok(Value::from(text))
-            } else {
-                Err(format!("is none of {}", values.join(", ")))
-            }
-        }
-        (SettingKind::Integer { min, max }, value) => match value.as_i64() {
-            Some(number) if (*min..=*max).contains(&number) => Ok(value.clone()),
-            Some(_) => Err(format!("is not within {min} to {max}")),
-            None => Err("is no whole number".to_owned()),
-        },
-        (SettingKind::Size { min, max }, value) => {
-            let bytes = match value {
-                Value::String(text) => units::parse_size(text),
-                Value::Number(number) => number.as_u64(),
-                _ => None,
-            };
-            match bytes {
-                Some(bytes) if (*min..=*max).contains(&bytes) => Ok(Value::from(bytes)),
-                Some(_) => Err(format!(
-                    "is not within {} to {}",
-                    units::format_size(*min),
-                    units::format_size(*max)
-                )),
-                None => Err("is no size such as 128MiB".to_owned()),
-            }
-        }
-        (SettingKind::Port, value) => match value.as_u64() {
-            Some(port @ 1..=65_535) => Ok(Value::from(port)),
-            _ => Err("is no port (1 to 65535)".to_owned()),
-        },
-    }
+    setting.kind.read(value)
 }
 
 /// Conventional names belong to the only provider of a kind, or to the one marked.

@@ -1,15 +1,20 @@
 //! One resolution of variables, for what is shown and for what is launched.
+//!
+//! A service gets a layer's value for a name when it names it: as a variable of
+//! its own, by `inject`, or inside an entry that interpolates it. In the last
+//! case the entry is evaluated again with the values that won.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
-use super::addresses::{self, Vantage};
-use super::{Draft, Resolved};
+use super::client::Clients;
+use super::{Draft, Input};
 use crate::diagnostic::Diagnostic;
-use crate::names::ResourceName;
+use crate::interpolate::Template;
+use crate::manifest::check_variable_name;
 use crate::plan::{Exposed, Layer, LayerKind, Plan, Variable};
-use crate::template::{Context, Templates, variable_name};
+use crate::secret;
+
+type Variables = BTreeMap<String, Variable>;
 
 /// Whether a variable is the placement's own and cannot be overridden.
 pub fn is_placement_key(name: &str) -> bool {
@@ -40,153 +45,246 @@ fn placement_values(plan: &Plan) -> BTreeMap<String, String> {
     values
 }
 
+/// The entries of a revision, parsed.
+pub(super) fn templates(
+    input: Input<'_>,
+    faults: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, BTreeMap<String, Template>> {
+    let mut all: BTreeMap<String, BTreeMap<String, Template>> = BTreeMap::new();
+    for (service, entries) in input.templates {
+        for (key, text) in entries {
+            match text.parse() {
+                Ok(template) => {
+                    all.entry(service.clone())
+                        .or_default()
+                        .insert(key.clone(), template);
+                }
+                Err(error) => {
+                    let path = ["services", service, "environment", key];
+                    let message = format!("`{key}` of `{service}`: {error}");
+                    faults.push(Diagnostic::error(&path, message));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The manifest cannot set what the placement says.
+pub(super) fn own_keys(draft: &Draft, faults: &mut Vec<Diagnostic>) {
+    for key in draft.env.keys().filter(|key| is_placement_key(key)) {
+        let message = format!("`{key}` says where an instance stands and cannot be set");
+        faults.push(Diagnostic::error(&["env", key], message).hint("choose another name"));
+    }
+}
+
+/// What stands against values that come from outside the plan.
+fn check(layers: &[Layer], faults: &mut Vec<Diagnostic>) {
+    for layer in layers {
+        let from = format!("variables of {} `{}`", layer.kind, layer.origin);
+        for (key, value) in &layer.values {
+            if let Err(reason) = check_variable_name(key) {
+                let message = format!("{from}: the name `{}` {reason}", key.escape_debug());
+                faults.push(Diagnostic::error(&[], message));
+            } else if is_placement_key(key) {
+                let message =
+                    format!("{from}: `{key}` says where the instance stands and stays as it is");
+                faults.push(Diagnostic::warning(&[], message).hint("unset it"));
+            } else if value.contains('\0') {
+                let message =
+                    format!("{from}: the value of `{key}` holds a NUL, which no variable can");
+                faults.push(Diagnostic::error(&[], message));
+            }
+        }
+    }
+}
+
+/// A value on its way to a container.
+struct Put<'a> {
+    kind: LayerKind,
+    origin: &'a str,
+    key: &'a str,
+    value: String,
+}
+
 pub(super) fn settle(
     draft: &Draft,
     plan: &mut Plan,
     layers: &[Layer],
     faults: &mut Vec<Diagnostic>,
 ) {
-    let templates = Templates::default();
+    check(layers, faults);
     let placement = placement_values(plan);
     let manifest = Layer {
         kind: LayerKind::Manifest,
         origin: "sidestack.yaml".to_owned(),
         values: draft.env.clone(),
     };
-    let mut clients: BTreeMap<(ResourceName, bool), BTreeMap<String, String>> = BTreeMap::new();
-    for (name, resource) in &draft.resources {
-        for vantage in [Vantage::Container, Vantage::Host] {
-            let values = client(name, resource, vantage, plan, &templates, faults);
-            clients.insert((name.clone(), vantage == Vantage::Host), values);
-        }
-    }
+    let clients = Clients::new(draft, plan, faults);
     // Lowest first; the order of equal kinds is the order they came in.
     let mut user: Vec<&Layer> = std::iter::once(&manifest).chain(layers).collect();
     user.sort_by_key(|layer| layer.kind);
-
     for name in draft.services.keys() {
-        let mut variables: BTreeMap<String, Variable> = BTreeMap::new();
-        let mut named: Vec<String> = draft.wanted.get(name).cloned().unwrap_or_default();
-        let compose = &plan
-            .services
-            .get(name)
-            .map(|service| service.compose.environment.clone())
-            .unwrap_or_default();
-        for (key, value) in compose {
-            named.push(key.clone());
-            if let Some(value) = value {
-                variables.insert(
-                    key.clone(),
-                    Variable::new(LayerKind::Compose, "compose files", value),
-                );
-            }
-        }
-        let bound: Vec<&ResourceName> = draft.bindings.get(name).into_iter().flatten().collect();
-        let client_keys: Vec<String> = bound
-            .iter()
-            .filter_map(|resource| clients.get(&((*resource).clone(), false)))
-            .flat_map(|v| v.keys().cloned())
-            .collect();
-        named.extend(client_keys);
-        apply(&mut variables, &named, &user, |kind| {
-            kind < LayerKind::Placement
-        });
-        for key in named.iter().filter(|key| is_placement_key(key)) {
-            match placement.get(key) {
-                Some(value) => put(
-                    &mut variables,
-                    key,
-                    LayerKind::Placement,
-                    "placement",
-                    value,
-                ),
-                None => drop(variables.remove(key)),
-            }
-        }
-        for resource in bound {
-            for (key, value) in clients
-                .get(&(resource.clone(), false))
-                .into_iter()
-                .flatten()
-            {
-                put(
-                    &mut variables,
-                    key,
-                    LayerKind::Client,
-                    resource.as_str(),
-                    value,
-                );
-            }
-        }
-        apply(&mut variables, &named, &user, |kind| {
-            kind > LayerKind::Placement
-        });
+        let offers = offers(draft, name, &user, &placement, &clients);
+        let variables = of_service(draft, plan, name, offers, faults);
         if let Some(service) = plan.services.get_mut(name) {
             service.compose.environment = variables
                 .iter()
                 .map(|(key, variable)| (key.clone(), Some(variable.value.clone())))
                 .collect();
         }
-        for (key, _) in variables
-            .iter()
-            .filter(|(_, variable)| crate::secret::holds(&variable.value))
-        {
-            plan.exposed.push(Exposed {
-                service: name.clone(),
-                name: key.clone(),
-            });
-        }
         plan.container_variables.insert(name.clone(), variables);
     }
-    for (name, service) in plan
-        .services
-        .iter()
-        .filter(|(_, service)| service.resource.is_some())
-    {
-        let own = service
-            .compose
-            .environment
-            .iter()
-            .filter_map(|(key, value)| {
-                let origin = service
-                    .resource
-                    .as_ref()
-                    .map_or("catalogue", ResourceName::as_str);
-                Some((
-                    key.clone(),
-                    Variable::new(LayerKind::Catalogue, origin, value.as_deref()?),
-                ))
-            });
-        plan.container_variables.insert(name.clone(), own.collect());
+    for (name, service) in &plan.services {
+        let Some(resource) = &service.resource else {
+            continue;
+        };
+        let mut own = Variables::new();
+        for (key, value) in &service.compose.environment {
+            let Some(value) = value else { continue };
+            let variable = Variable::new(LayerKind::Catalogue, resource.as_str(), value);
+            own.insert(key.clone(), variable);
+        }
+        plan.container_variables.insert(name.clone(), own);
     }
     plan.host_variables = host(draft, &clients, &placement, &user);
 }
 
-fn put(
-    variables: &mut BTreeMap<String, Variable>,
-    key: &str,
-    kind: LayerKind,
-    origin: &str,
-    value: &str,
-) {
-    match variables.get_mut(key) {
-        Some(variable) => variable.replace(kind, origin, value),
-        None => drop(variables.insert(key.to_owned(), Variable::new(kind, origin, value))),
+/// Everything that a service could be told, lowest first.
+fn offers<'a>(
+    draft: &'a Draft,
+    service: &str,
+    user: &[&'a Layer],
+    placement: &'a BTreeMap<String, String>,
+    clients: &'a Clients,
+) -> Vec<Put<'a>> {
+    let mut offers: Vec<Put<'_>> = Vec::new();
+    for layer in user {
+        for (key, value) in layer
+            .values
+            .iter()
+            .filter(|(key, _)| !is_placement_key(key))
+        {
+            offers.push(Put {
+                kind: layer.kind,
+                origin: &layer.origin,
+                key,
+                value: value.clone(),
+            });
+        }
     }
+    let kind = LayerKind::Placement;
+    for (key, value) in placement {
+        offers.push(Put {
+            kind,
+            origin: "placement",
+            key,
+            value: value.clone(),
+        });
+    }
+    let kind = LayerKind::Client;
+    for resource in draft.bindings.get(service).into_iter().flatten() {
+        for (key, value) in clients.inside(resource) {
+            offers.push(Put {
+                kind,
+                origin: resource.as_str(),
+                key,
+                value: value.clone(),
+            });
+        }
+    }
+    offers.sort_by_key(|offer| offer.kind);
+    offers
 }
 
-/// A layer reaches a service that names the key.
-fn apply(
-    variables: &mut BTreeMap<String, Variable>,
-    named: &[String],
-    layers: &[&Layer],
-    rank: impl Fn(LayerKind) -> bool,
-) {
-    for layer in layers.iter().filter(|layer| rank(layer.kind)) {
-        for (key, value) in &layer.values {
-            if named.contains(key) && !is_placement_key(key) {
-                put(variables, key, layer.kind, &layer.origin, value);
+/// The variables of one service of the compose files.
+fn of_service(
+    draft: &Draft,
+    plan: &Plan,
+    service: &str,
+    offers: Vec<Put<'_>>,
+    faults: &mut Vec<Diagnostic>,
+) -> Variables {
+    let wanted = draft.wanted.get(service).into_iter().flatten();
+    let mut named: BTreeSet<&str> = wanted.map(String::as_str).collect();
+    let clients = offers
+        .iter()
+        .filter(|offer| offer.kind == LayerKind::Client);
+    named.extend(clients.map(|offer| offer.key));
+    let mut variables = Variables::new();
+    let compose = plan
+        .services
+        .get(service)
+        .map(|service| &service.compose.environment);
+    for (key, value) in compose.into_iter().flatten() {
+        named.insert(key);
+        if let Some(value) = value {
+            let variable = Variable::new(LayerKind::Compose, "compose files", value);
+            variables.insert(key.clone(), variable);
+        }
+    }
+    let mut puts = interpolated(draft, service, &offers, faults);
+    puts.extend(offers.into_iter().filter(|offer| named.contains(offer.key)));
+    // Stable: a value for the name itself goes above one that only mentions it.
+    puts.sort_by_key(|put| put.kind);
+    for offer in puts {
+        put(
+            &mut variables,
+            offer.key,
+            offer.kind,
+            offer.origin,
+            &offer.value,
+        );
+    }
+    variables
+}
+
+/// The entries of a service that mention a name somebody sets, evaluated again.
+fn interpolated<'a>(
+    draft: &'a Draft,
+    service: &str,
+    offers: &[Put<'a>],
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<Put<'a>> {
+    let Some(entries) = draft.templates.get(service) else {
+        return Vec::new();
+    };
+    let set: BTreeMap<&str, &Put<'_>> = offers.iter().map(|offer| (offer.key, offer)).collect();
+    let lookup = |name: &str| match set.get(name) {
+        Some(offer) => Some(offer.value.as_str()),
+        None => draft.interpolation.get(name)?.as_deref(),
+    };
+    let mut puts = Vec::new();
+    for (key, template) in entries.iter().filter(|(key, _)| !is_placement_key(key)) {
+        let names = template.names();
+        let setters = names.into_iter().filter_map(|name| set.get(name));
+        let Some(winner) = setters.max_by_key(|offer| offer.kind) else {
+            continue;
+        };
+        match template.value(&lookup) {
+            Ok(value) => {
+                puts.push(Put {
+                    kind: winner.kind,
+                    origin: winner.origin,
+                    key,
+                    value,
+                });
             }
+            Err(error) => {
+                let path = ["services", service, "environment", key];
+                let message = format!("`{key}` of `{service}`: {error}");
+                faults.push(Diagnostic::error(&path, message));
+            }
+        }
+    }
+    puts
+}
+
+fn put(variables: &mut Variables, key: &str, kind: LayerKind, origin: &str, value: &str) {
+    match variables.get_mut(key) {
+        Some(variable) => variable.replace(kind, origin, value),
+        None => {
+            variables.insert(key.to_owned(), Variable::new(kind, origin, value));
         }
     }
 }
@@ -194,18 +292,26 @@ fn apply(
 /// On the host everything is wanted.
 fn host(
     draft: &Draft,
-    clients: &BTreeMap<(ResourceName, bool), BTreeMap<String, String>>,
+    clients: &Clients,
     placement: &BTreeMap<String, String>,
     user: &[&Layer],
-) -> BTreeMap<String, Variable> {
-    let mut variables = BTreeMap::new();
-    let keys: Vec<String> = user
-        .iter()
-        .flat_map(|layer| layer.values.keys().cloned())
-        .collect();
-    apply(&mut variables, &keys, user, |kind| {
-        kind < LayerKind::Placement
-    });
+) -> Variables {
+    let mut variables = Variables::new();
+    let apply = |variables: &mut Variables, above: bool| {
+        for layer in user
+            .iter()
+            .filter(|layer| (layer.kind > LayerKind::Placement) == above)
+        {
+            for (key, value) in layer
+                .values
+                .iter()
+                .filter(|(key, _)| !is_placement_key(key))
+            {
+                put(variables, key, layer.kind, &layer.origin, value);
+            }
+        }
+    };
+    apply(&mut variables, false);
     for (key, value) in placement {
         put(
             &mut variables,
@@ -216,7 +322,7 @@ fn host(
         );
     }
     for resource in draft.resources.keys() {
-        for (key, value) in clients.get(&(resource.clone(), true)).into_iter().flatten() {
+        for (key, value) in clients.outside(resource) {
             put(
                 &mut variables,
                 key,
@@ -226,63 +332,40 @@ fn host(
             );
         }
     }
-    apply(&mut variables, &keys, user, |kind| {
-        kind > LayerKind::Placement
-    });
+    apply(&mut variables, true);
     variables
 }
 
-/// The variables a resource gives its clients.
-fn client(
-    name: &ResourceName,
-    resource: &Resolved,
-    vantage: Vantage,
-    plan: &Plan,
-    templates: &Templates,
-    faults: &mut Vec<Diagnostic>,
-) -> BTreeMap<String, String> {
-    let mut values = addresses::context(name, resource);
-    if let Value::Object(address) = addresses::of_resource(plan, resource, vantage) {
-        values.extend(address);
-    }
-    let context = Context::new(&values);
-    let prefix = variable_name(name.as_str());
-    let mut all = BTreeMap::new();
-    let mut render = |key: String, template: &str, context: &Context| match templates
-        .render(template, context)
-    {
-        // An empty value says nothing: a cache without a password has no `CACHE_PASSWORD`.
-        Ok(value) if value.is_empty() => {}
-        Ok(value) => drop(all.insert(key, value)),
-        Err(error) => {
-            let message = format!(
-                "module `{}`, variable `{key}`: {error}",
-                resource.module.name
-            );
-            faults.push(Diagnostic::error(&["resources", name.as_str()], message));
+/// Which secrets Docker will hold in its container config: variables by name,
+/// anything else by the key of the service that it stands in.
+pub(super) fn exposed(plan: &mut Plan) {
+    let mut exposed = Vec::new();
+    for (name, service) in &plan.services {
+        let mut add = |key: &str| {
+            exposed.push(Exposed {
+                service: name.clone(),
+                name: key.to_owned(),
+            });
+        };
+        for (key, value) in &service.compose.environment {
+            if value.as_deref().is_some_and(secret::holds) {
+                add(key);
+            }
         }
-    };
-    for (key, template) in &resource.module.variables.prefixed {
-        render(format!("{prefix}_{key}"), template, &context);
-    }
-    for (kind, templates_of_kind) in &resource.module.variables.each {
-        for each in resource.provisions.get(kind).into_iter().flatten() {
-            let mut values = values.clone();
-            values.insert("name".to_owned(), Value::from(each.clone()));
-            let context = Context::new(values);
-            for (key, template) in templates_of_kind {
-                render(
-                    format!("{prefix}_{}_{key}", variable_name(each)),
-                    template,
-                    &context,
-                );
+        // One look at the whole tells most services from those that hold some.
+        if !serde_json::to_string(&service.compose).is_ok_and(|text| secret::holds(&text)) {
+            continue;
+        }
+        let Ok(serde_json::Value::Object(keys)) = serde_json::to_value(&service.compose) else {
+            continue;
+        };
+        for (key, value) in keys.iter().filter(|(key, _)| *key != "environment") {
+            let mut found = BTreeSet::new();
+            secret::references_in(value, &mut found);
+            if !found.is_empty() {
+                add(key);
             }
         }
     }
-    if resource.conventional {
-        for (key, template) in &resource.module.variables.conventional {
-            render(key.clone(), template, &context);
-        }
-    }
-    all
+    plan.exposed = exposed;
 }

@@ -1,0 +1,87 @@
+//! Nothing in a model may look like a secret's token or a placeholder that is none.
+
+use serde_json::Value;
+
+use crate::compose::Project;
+use crate::diagnostic::Diagnostic;
+use crate::secret::{self, Part};
+use crate::{placeholder, yaml};
+
+/// Faults of a model that has its tokens and placeholders already.
+pub(super) fn check(model: &Project, faults: &mut Vec<Diagnostic>) {
+    // Most models are clean, and one look at the text tells.
+    match serde_json::to_string(model) {
+        Ok(text) if text.contains("\\u0000") || yaml::reserved(&text).is_some() => {}
+        _ => return,
+    }
+    let mut path = Vec::new();
+    walk(
+        &serde_json::to_value(model).unwrap_or_default(),
+        &mut path,
+        faults,
+    );
+}
+
+fn walk(value: &Value, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
+    match value {
+        Value::String(text) => {
+            if let Some(what) = wrong(text) {
+                fault(path, what, faults);
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                path.push(at.to_string());
+                walk(item, path, faults);
+                path.pop();
+            }
+        }
+        Value::Object(map) => {
+            for (key, value) in map {
+                path.push(key.clone());
+                // Compose interpolates values only, so a secret in a key would stay one.
+                if secret::forged(key) {
+                    fault(
+                        path,
+                        "holds a secret in a key, where none can stand",
+                        faults,
+                    );
+                } else if let Some(what) = wrong(key) {
+                    fault(path, what, faults);
+                }
+                walk(value, path, faults);
+                path.pop();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn fault(path: &[String], what: &str, faults: &mut Vec<Diagnostic>) {
+    let path: Vec<String> = path
+        .iter()
+        .map(|part| placeholder::shown(&secret::shown(part)))
+        .collect();
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    faults.push(Diagnostic::error(
+        &path,
+        format!("`{}` {what}", path.join(".")),
+    ));
+}
+
+/// What is left when everything well-formed is taken away.
+fn wrong(text: &str) -> Option<&'static str> {
+    const RESERVED: &str = "holds one of the characters U+E0F0 to U+E0F3, which are reserved";
+    if text.contains('\0') {
+        return Some("holds a NUL");
+    }
+    secret::parts(text).find_map(|part| match part {
+        Part::Secret { reference, .. } => yaml::reserved(reference).map(|_| RESERVED),
+        Part::Text(text) => {
+            let rest = text
+                .replace(placeholder::PROJECT, "")
+                .replace(placeholder::CHECKOUT, "");
+            yaml::reserved(&rest).map(|_| RESERVED)
+        }
+    })
+}

@@ -1,0 +1,193 @@
+//! What services are to each other: order, shared namespaces, old names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::rules::change;
+use crate::compose::{Condition, Dependency, Service};
+use crate::diagnostic::{Diagnostic, nearest};
+use crate::plan::Change;
+
+type Services = BTreeMap<String, Service>;
+
+/// `container:NAME` of a container of this very stack means its service, since
+/// no container keeps its name.
+pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>) {
+    const REASON: &str = "the container is this stack's own, and its name is its first copy's";
+    let names: BTreeMap<String, String> = services
+        .iter()
+        .filter_map(|(name, service)| Some((service.container_name.clone()?, name.clone())))
+        .collect();
+    let own = |value: &str| {
+        let (name, rest) = value
+            .strip_prefix("container:")?
+            .split_once(':')
+            .map_or_else(
+                || (value.strip_prefix("container:").unwrap_or_default(), ""),
+                |(name, rest)| (name, rest),
+            );
+        Some((names.get(name)?.as_str(), rest.to_owned()))
+    };
+    for (name, service) in services.iter_mut() {
+        let mut told = |path: &str, from: &str, to: &str| {
+            changes.push(change("container-reference", name, path, from, to, REASON));
+        };
+        if let Some(mode) = &mut service.network_mode
+            && let Some((other, _)) = own(mode)
+        {
+            let to = format!("service:{other}");
+            told("network_mode", mode, &to);
+            *mode = to;
+        }
+        for key in ["pid", "ipc"] {
+            if let Some(Value::String(mode)) = service.rest.get_mut(key)
+                && let Some((other, _)) = own(mode)
+            {
+                let to = format!("service:{other}");
+                told(key, mode, &to);
+                *mode = to;
+            }
+        }
+        if let Some(Value::Array(sources)) = service.rest.get_mut("volumes_from") {
+            for source in sources {
+                let Value::String(text) = source else {
+                    continue;
+                };
+                let Some((other, rest)) = own(text) else {
+                    continue;
+                };
+                let to = if rest.is_empty() {
+                    other.to_owned()
+                } else {
+                    format!("{other}:{rest}")
+                };
+                told("volumes_from", text, &to);
+                *text = to;
+            }
+        }
+    }
+}
+
+/// The services that one cannot be made without.
+fn shares(service: &Service) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    let joined = |mode: Option<&str>| Some(mode?.strip_prefix("service:")?.to_owned());
+    all.extend(joined(service.network_mode.as_deref()).map(|other| ("network_mode", other)));
+    for key in ["pid", "ipc"] {
+        let mode = service.rest.get(key).and_then(Value::as_str);
+        all.extend(joined(mode).map(|other| (key, other)));
+    }
+    for key in ["volumes_from", "links"] {
+        for entry in service
+            .rest
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let other = entry
+                .as_str()
+                .unwrap_or_default()
+                .split(':')
+                .next()
+                .unwrap_or_default();
+            if other != "container" && !other.is_empty() {
+                all.push((key, other.to_owned()));
+            }
+        }
+    }
+    all
+}
+
+/// What is shared must be there first, as Compose has it too.
+pub(super) fn implied(services: &mut Services) {
+    for service in services.values_mut() {
+        for (_, other) in shares(service) {
+            service.depends_on.entry(other).or_insert(Dependency {
+                condition: Condition::Started,
+                required: true,
+                restart: false,
+            });
+        }
+    }
+}
+
+/// A dependency that is nowhere.
+pub(super) fn missing(services: &Services, active: &BTreeSet<&str>, faults: &mut Vec<Diagnostic>) {
+    for (name, service) in services
+        .iter()
+        .filter(|(name, _)| active.contains(name.as_str()))
+    {
+        for (other, dependency) in &service.depends_on {
+            if !dependency.required || services.contains_key(other) {
+                continue;
+            }
+            let key = shares(service)
+                .into_iter()
+                .find(|(_, shared)| shared == other);
+            let key = key.map_or("depends_on", |(key, _)| key);
+            let message = format!("`{name}` needs the service `{other}`, which does not exist");
+            let fault = Diagnostic::error(&["services", name, key], message);
+            faults.push(match nearest(other, services.keys().map(String::as_str)) {
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
+                None => fault.hint("name a service of the compose files, or take it away; a resource is given by `inject`"),
+            });
+        }
+    }
+}
+
+/// Nobody waits for what has no container.
+pub(super) fn unscaled(services: &mut Services, changes: &mut Vec<Change>) {
+    let empty: BTreeSet<String> = services
+        .iter()
+        .filter(|(_, service)| service.replicas() == 0)
+        .map(|(name, _)| name.clone())
+        .collect();
+    for (name, service) in services.iter_mut() {
+        let shared: Vec<String> = shares(service)
+            .into_iter()
+            .map(|(_, other)| other)
+            .collect();
+        service.depends_on.retain(|other, _| {
+            let waits = !empty.contains(other) || shared.contains(other);
+            if !waits {
+                let path = format!("depends_on.{other}");
+                changes.push(change(
+                    "scale",
+                    name,
+                    &path,
+                    other,
+                    "not waited for",
+                    "it has no container",
+                ));
+            }
+            waits
+        });
+    }
+}
+
+/// A namespace that is shared belongs to the service that it is shared with.
+pub(super) fn shared_network(name: &str, service: &Service, faults: &mut Vec<Diagnostic>) {
+    let Some(mode) = service.network_mode.as_deref() else {
+        return;
+    };
+    if !service.ports.is_empty() && mode != "host" && mode != "bridge" {
+        let message = format!("`{name}` publishes ports, but its network is `{mode}`");
+        let fault = Diagnostic::error(&["services", name, "ports"], message);
+        faults.push(match mode.strip_prefix("service:") {
+            Some(other) => fault.hint(format!("publish them on `{other}`")),
+            None => fault.hint("drop `network_mode` or the ports"),
+        });
+    }
+    if !service.networks.is_empty() {
+        let message = format!("`{name}` has `networks` and `network_mode: {mode}`");
+        let fault = Diagnostic::error(&["services", name, "networks"], message);
+        faults.push(fault.hint("only one of them can be"));
+    }
+    if mode == "bridge" {
+        let message = format!("`{name}` uses Docker's default bridge, which every copy shares");
+        let fault = Diagnostic::error(&["services", name, "network_mode"], message);
+        faults.push(fault.hint("drop `network_mode`: it then stands in the stack's own network"));
+    }
+}
