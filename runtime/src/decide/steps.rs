@@ -1,0 +1,157 @@
+//! The steps, as data and as text.
+
+use std::fmt;
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Write the tree.
+    WriteTree {
+        /// Why.
+        cause: String,
+    },
+    /// A container that a killed recreate left under a temporary name gets its own.
+    Rename {
+        /// Its id.
+        container: String,
+        /// The name it should have.
+        to: String,
+        /// Why.
+        cause: String,
+    },
+    /// Remove a container. Named volumes stay.
+    Remove {
+        /// Its id.
+        container: String,
+        /// Its service.
+        service: String,
+        /// Why.
+        cause: String,
+    },
+    /// Remove a network.
+    RemoveNetwork {
+        /// Its id.
+        id: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        cause: String,
+    },
+    /// Let a paused container go on.
+    Unpause {
+        /// Its id.
+        container: String,
+        /// Its service.
+        service: String,
+        /// Why.
+        cause: String,
+    },
+    /// Let Compose create what is missing or different.
+    Create {
+        /// Services, each with its reason.
+        services: Vec<(String, String)>,
+    },
+    /// Start a service's containers once its dependencies are met, and wait.
+    Start {
+        /// The service.
+        service: String,
+        /// Why.
+        cause: String,
+    },
+    /// Stop a service's containers and start them again.
+    Restart {
+        /// The service.
+        service: String,
+        /// Why.
+        cause: String,
+    },
+    /// Wait until a running service is ready.
+    Await {
+        /// The service.
+        service: String,
+        /// Why.
+        cause: String,
+    },
+}
+
+impl Step {
+    /// Why it is done.
+    pub fn cause(&self) -> String {
+        match self {
+            Self::WriteTree { cause }
+            | Self::Rename { cause, .. }
+            | Self::Remove { cause, .. }
+            | Self::RemoveNetwork { cause, .. }
+            | Self::Unpause { cause, .. }
+            | Self::Start { cause, .. }
+            | Self::Restart { cause, .. }
+            | Self::Await { cause, .. } => cause.clone(),
+            Self::Create { services } => {
+                services.iter().map(|(service, cause)| format!("{service}: {cause}")).collect::<Vec<_>>().join("; ")
+            }
+        }
+    }
+
+    /// The service whose start is scheduled by this step.
+    pub(crate) fn scheduled(&self) -> Option<&str> {
+        match self {
+            Self::Start { service, .. } | Self::Restart { service, .. } | Self::Await { service, .. } => Some(service),
+            _ => None,
+        }
+    }
+}
+
+fn short(id: &str) -> &str {
+    &id[..id.len().min(12)]
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WriteTree { .. } => write!(f, "write tree"),
+            Self::Rename { container, to, .. } => write!(f, "rename {} to {to}", short(container)),
+            Self::Remove { container, service, .. } => write!(f, "remove {service} ({})", short(container)),
+            Self::RemoveNetwork { name, .. } => write!(f, "remove network {name}"),
+            Self::Unpause { service, .. } => write!(f, "unpause {service}"),
+            Self::Create { services } => {
+                let names: Vec<&str> = services.iter().map(|(service, _)| service.as_str()).collect();
+                write!(f, "create {}", names.join(", "))
+            }
+            Self::Start { service, .. } => write!(f, "start {service}"),
+            Self::Restart { service, .. } => write!(f, "restart {service}"),
+            Self::Await { service, .. } => write!(f, "wait for {service}"),
+        }
+    }
+}
+
+/// Something that is not done, because it would cost data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// A volume exists with another definition; Compose would replace it.
+    VolumeChanged {
+        /// Its name in Docker.
+        volume: String,
+    },
+    /// An engine cannot take over the data of another.
+    DataFormat {
+        /// The resource.
+        resource: String,
+        /// What wrote the data.
+        from: String,
+        /// What would read it.
+        to: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::VolumeChanged { volume } => {
+                write!(f, "the definition of volume `{volume}` changed, which would replace it and its data")
+            }
+            Self::DataFormat { resource, from, to } => {
+                write!(f, "`{resource}` holds data of {from}, which {to} cannot take over")
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! One service from "its dependencies are met" to "it is ready".
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use sidestack_topology::compose::Condition;
+use sidestack_topology::plan::{PlannedService, Provisioning};
+
+use super::board::{Board, Stage};
+use super::probe::Verdict;
+use super::{Execution, Outcome};
+use crate::decide::{Step, edges};
+use crate::digest::filled;
+use crate::engine::{Container, Detail, Engine, EngineError, ExecRequest};
+use crate::error::{Error, Kind, Result};
+use crate::report::Progress;
+
+/// How long one provision may take.
+const PROVISION: Duration = Duration::from_secs(60);
+/// How long a `post_start` hook may take.
+const HOOK: Duration = Duration::from_secs(60);
+
+/// Why a service did not become ready.
+#[derive(Debug, Clone)]
+pub(super) enum Trouble {
+    /// The service itself went wrong; what, and in which container.
+    Service { container: String, what: String },
+    /// It was not started, since another one went wrong.
+    Held { by: String },
+    /// Something else.
+    Other(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<EngineError> for Trouble {
+    fn from(error: EngineError) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl<E: Engine> Execution<'_, E> {
+    /// Brings one service up. What is learned goes into `outcome`.
+    pub(super) async fn bring(
+        &self,
+        step: &Step,
+        containers: &[Container],
+        board: &Board,
+        outcome: &RefCell<&mut Outcome>,
+    ) -> Result<(), (String, Trouble)> {
+        let name = step.scheduled().unwrap_or_default().to_owned();
+        let result = self.bring_inner(&name, step, containers, board, outcome).await;
+        if let Err(trouble) = result {
+            board.set(&name, Stage::Failed);
+            return Err((name, trouble));
+        }
+        Ok(())
+    }
+
+    async fn bring_inner(
+        &self,
+        name: &str,
+        step: &Step,
+        containers: &[Container],
+        board: &Board,
+        outcome: &RefCell<&mut Outcome>,
+    ) -> Result<(), Trouble> {
+        let Some(planned) = self.plan.services.get(name) else { return Ok(()) };
+        if !matches!(step, Step::Await { .. }) {
+            self.await_dependencies(name, board).await?;
+        }
+        let mut details = Vec::new();
+        for container in containers {
+            let detail = self.start_one(name, planned, step, container, board).await?;
+            details.push(detail);
+        }
+        board.set(name, Stage::Started);
+        self.say(name, Progress::Starting);
+        if details.iter().any(|detail| detail.health_check.as_ref().is_some_and(|check| super::probe::command(check).is_some())) {
+            outcome.borrow_mut().has_health.insert(name.to_owned());
+        }
+        let anonymous = details.iter().flat_map(|d| &d.mounts).filter(|m| m.kind == "volume" && is_anonymous(&m.name));
+        outcome.borrow_mut().anonymous.extend(anonymous.map(|mount| mount.name.clone()));
+        if !self.wait && !self.is_awaited(name) && planned.provisions.is_empty() {
+            return Ok(());
+        }
+        let mut completed = 0;
+        for detail in &details {
+            match self.probe(&detail.id, detail, restarts(planned), board).await? {
+                Verdict::Ready => {
+                    let started = self.engine.inspect(&detail.id).await?.started_at;
+                    outcome.borrow_mut().ready.push((detail.id.clone(), started));
+                }
+                Verdict::Completed => {
+                    completed += 1;
+                    outcome.borrow_mut().completed.entry(name.to_owned()).or_default().push(detail.id.clone());
+                }
+                Verdict::Failed(what) => return Err(Trouble::Service { container: detail.id.clone(), what }),
+            }
+        }
+        if let Some(first) = details.first() {
+            for provision in &planned.provisions {
+                self.provision(&first.id, provision).await?;
+            }
+            if !planned.provisions.is_empty() {
+                outcome.borrow_mut().provisioned.insert(name.to_owned());
+            }
+        }
+        if completed > 0 && completed == details.len() {
+            board.set(name, Stage::Completed);
+            self.say(name, Progress::Completed);
+            return Ok(());
+        }
+        if planned.one_shot {
+            return self.await_end(name, &details, board, outcome).await;
+        }
+        board.set(name, Stage::Ready);
+        self.say(name, Progress::Ready);
+        Ok(())
+    }
+
+    async fn await_dependencies(&self, name: &str, board: &Board) -> Result<(), Trouble> {
+        let mut said = false;
+        for (dependency, after) in edges(self.plan, name) {
+            loop {
+                match board.met(&dependency, after.condition) {
+                    Ok(true) => break,
+                    Err(()) if after.required => return Err(Trouble::Held { by: dependency }),
+                    Err(()) => break,
+                    Ok(false) => {}
+                }
+                if !said {
+                    said = true;
+                    self.say(name, Progress::Waiting);
+                }
+                board.changed().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody waits for more than its start.
+    fn is_awaited(&self, name: &str) -> bool {
+        self.plan
+            .services
+            .keys()
+            .any(|other| edges(self.plan, other).get(name).is_some_and(|after| after.condition != Condition::Started))
+    }
+
+    /// A container from whatever it is to running.
+    async fn start_one(
+        &self,
+        name: &str,
+        planned: &PlannedService,
+        step: &Step,
+        container: &Container,
+        board: &Board,
+    ) -> Result<Detail, Trouble> {
+        let id = container.id.as_str();
+        let mut detail = self.engine.inspect(id).await?;
+        let keeps_running = matches!(step, Step::Await { .. } | Step::Start { .. }) && detail.status.is_alive();
+        let ended_well = matches!(detail.status, crate::engine::Status::Exited(0)) && matches!(step, Step::Await { .. });
+        if keeps_running || ended_well {
+            return Ok(detail);
+        }
+        if detail.status.is_alive() {
+            self.say(name, Progress::Stopping);
+            self.stop_container(id).await?;
+        }
+        self.deliver(id, &planned.deliveries, &detail).await?;
+        let policy = planned.compose.restart.as_deref().unwrap_or("no");
+        if detail.restart_policy != policy {
+            self.engine.set_restart_policy(id, policy).await?;
+        }
+        board.fresh(id);
+        self.engine.start(id).await?;
+        detail.status = crate::engine::Status::Running;
+        self.deliver_late(id, &planned.deliveries, &detail).await?;
+        for hook in &planned.post_start {
+            let words: Vec<String> = hook.command.iter().map(|word| filled(word, self.secrets)).collect();
+            let mut request = ExecRequest::new(words, HOOK);
+            request.user.clone_from(&hook.user);
+            request.workdir.clone_from(&hook.working_dir);
+            request.env = hook.environment.iter().map(|pair| filled(pair, self.secrets)).collect();
+            let done = self.engine.exec(id, &request).await?;
+            if done.code != 0 {
+                let what = format!("its post_start command `{}` exited with {}", hook.command.join(" "), done.code);
+                return Err(Trouble::Service { container: id.to_owned(), what });
+            }
+        }
+        Ok(detail)
+    }
+
+    /// Stops a container for good: Docker revives what has a restart policy and
+    /// exited with an error, also when it was stopped by hand.
+    pub(super) async fn stop_container(&self, id: &str) -> Result<()> {
+        self.engine.set_restart_policy(id, "no").await?;
+        self.engine.stop(id, None).await?;
+        Ok(())
+    }
+
+    /// A one-shot is waited for to its end.
+    async fn await_end(
+        &self,
+        name: &str,
+        details: &[Detail],
+        board: &Board,
+        outcome: &RefCell<&mut Outcome>,
+    ) -> Result<(), Trouble> {
+        use crate::engine::Status;
+        for detail in details {
+            loop {
+                let code = match board.seen(&detail.id).deaths.last() {
+                    Some(code) => Some(*code),
+                    None => match self.engine.inspect(&detail.id).await?.status {
+                        Status::Exited(code) => Some(code),
+                        _ => None,
+                    },
+                };
+                match code {
+                    Some(0) => break,
+                    Some(code) => {
+                        let what = super::probe::ended(code, board.seen(&detail.id).out_of_memory);
+                        return Err(Trouble::Service { container: detail.id.clone(), what });
+                    }
+                    None => {
+                        tokio::select! {
+                            () = board.changed() => {}
+                            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                        }
+                    }
+                }
+            }
+            outcome.borrow_mut().completed.entry(name.to_owned()).or_default().push(detail.id.clone());
+        }
+        board.set(name, Stage::Completed);
+        self.say(name, Progress::Completed);
+        Ok(())
+    }
+
+    /// Makes something inside; the command is idempotent, so that a server that is
+    /// still busy may be asked again.
+    async fn provision(&self, id: &str, provision: &Provisioning) -> Result<(), Trouble> {
+        let mut request =
+            ExecRequest::new(provision.command.iter().map(|word| filled(word, self.secrets)).collect::<Vec<_>>(), PROVISION);
+        request.user.clone_from(&provision.user);
+        request.stdin = provision.stdin.as_ref().map(|text| filled(text, self.secrets).into_bytes());
+        let mut pause = Duration::from_millis(100);
+        for last in [false, false, false, true] {
+            let done = self.engine.exec(id, &request).await?;
+            if done.code == 0 {
+                return Ok(());
+            }
+            if last {
+                let message = format!(
+                    "`{}` of resource `{}` could not be made in {}",
+                    provision.name, provision.resource, provision.kind
+                );
+                let said = self.masker.mask(String::from_utf8_lossy(&done.stderr).trim());
+                let error = Error::new(Kind::Unhealthy, "provision", message)
+                    .detail(said.lines().last().unwrap_or_default().to_owned());
+                return Err(Trouble::Other(error));
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 3;
+        }
+        Ok(())
+    }
+}
+
+/// Whether Docker starts it again when it fails.
+pub(super) fn restarts(planned: &PlannedService) -> bool {
+    !matches!(planned.compose.restart.as_deref(), None | Some("no" | ""))
+}
+
+/// Docker names anonymous volumes by 64 hex digits.
+fn is_anonymous(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit())
+}

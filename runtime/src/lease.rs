@@ -1,0 +1,168 @@
+//! Slots: leased in the store, checked against the machine.
+//!
+//! The lease comes first, so that two processes never probe for the same block;
+//! then the block is probed, and given back when somebody else is in it. Docker's
+//! own bind at start has the last word.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use sidestack_state::Instance;
+use sidestack_topology::names::Slot;
+use sidestack_topology::planner::{Draft, place};
+
+use crate::engine::{Engine, PortHolder};
+use crate::error::{Error, Kind, Result};
+use crate::ports::{self, HolderKind, Protocol};
+use crate::session::Session;
+
+/// The private ranges that are tried, in order: a /16 for all slots together.
+const RANGES: [(u8, u8); 12] =
+    [(10, 231), (10, 232), (10, 233), (10, 215), (10, 187), (10, 143), (10, 119), (10, 71), (172, 29), (172, 27), (10, 251), (10, 252)];
+
+/// What of the machine decides about slots.
+struct Machine {
+    published: Vec<PortHolder>,
+    subnets: Vec<ports::Network>,
+}
+
+impl Session {
+    /// Gives an instance all that its draft needs: port and network numbers of
+    /// the environment, a slot, a part of the address range.
+    ///
+    /// `avoid` are slots that turned out badly just now.
+    pub(crate) fn lease(&self, instance: &Instance, draft: &Draft, avoid: &BTreeSet<Slot>) -> Result<Instance> {
+        let mut keys: Vec<String> = draft.publishes.iter().map(sidestack_topology::plan::Publish::key).collect();
+        keys.dedup();
+        let too_many = |error: Error, what: &str| error.hint(format!("an instance has room for {what}"));
+        self.store
+            .offsets(instance.environment, "port", &keys, Slot::PORTS)
+            .map_err(|error| too_many(error.into(), "100 published ports"))?;
+        self.store
+            .offsets(instance.environment, "network", &place::network_keys(draft), place::MAX_NETWORKS)
+            .map_err(|error| too_many(error.into(), "9 networks"))?;
+        if instance.slot.is_some() {
+            return Ok(self.store.instance_by_id(instance.id)?);
+        }
+        let machine = self.machine()?;
+        let range = self.range(&machine)?;
+        let mut exclude = avoid.clone();
+        exclude.extend(self.never_free(&machine)?);
+        loop {
+            let lease = self.store.lease_slot(instance.id, &exclude, &range)?;
+            let busy = ports::probe_block(lease.slot.first_port(), Slot::PORTS);
+            if busy.is_empty() {
+                return Ok(self.store.instance_by_id(instance.id)?);
+            }
+            self.store.release_slot(instance.id)?;
+            exclude.insert(lease.slot);
+            for (port, protocol) in busy.iter().take(3) {
+                let who = who_holds(*port, *protocol, &machine.published);
+                self.note(format!("port {port} is held by {who}; slot {} is passed over", lease.slot));
+            }
+        }
+    }
+
+    /// Gives the slot back and says which it was.
+    pub(crate) fn unlease(&self, instance: &Instance) -> Result<Option<Slot>> {
+        let slot = instance.slot.as_ref().map(|lease| lease.slot);
+        self.store.release_slot(instance.id)?;
+        Ok(slot)
+    }
+
+    fn machine(&self) -> Result<Machine> {
+        let engine = self.engine()?;
+        let (published, networks) = self.wait(async {
+            let (published, networks) = futures_util::join!(engine.published(), engine.networks(None));
+            Ok((published?, networks?))
+        })?;
+        let subnets = networks.iter().flat_map(|network| &network.subnets).filter_map(|text| subnet(text)).collect();
+        Ok(Machine { published, subnets })
+    }
+
+    /// Slots that a container publishes into, that are quarantined, or whose
+    /// ports the kernel may hand out to anybody.
+    fn never_free(&self, machine: &Machine) -> Result<BTreeSet<Slot>> {
+        let published = machine.published.iter().map(|(published, _, _)| published.host_port);
+        let mut slots: BTreeSet<Slot> =
+            published.chain(self.store.quarantined()?).filter_map(Slot::of_port).collect();
+        if let Some((low, high)) = ports::ephemeral_range() {
+            let reaches = |slot: &Slot| slot.first_port() <= high && slot.first_port() + Slot::PORTS > low;
+            slots.extend(Slot::all().filter(reaches));
+        }
+        if slots.len() == usize::from(Slot::COUNT) {
+            return Err(Error::new(Kind::Conflict, "ports", "no slot's ports are free on this machine").hint(
+                "the kernel hands out ports from 20000 on (net.ipv4.ip_local_port_range), or other programs hold them",
+            ));
+        }
+        Ok(slots)
+    }
+
+    /// The address range of this store; found free at first use.
+    fn range(&self, machine: &Machine) -> Result<String> {
+        if let Some(range) = self.store.address_range()? {
+            return Ok(range);
+        }
+        self.next_range(machine, None)
+    }
+
+    fn next_range(&self, machine: &Machine, after: Option<&str>) -> Result<String> {
+        let text = |(a, b): (u8, u8)| format!("{a}.{b}");
+        let start = after.and_then(|after| RANGES.iter().position(|range| text(*range) == after)).map_or(0, |at| at + 1);
+        let routes = ports::host_routes();
+        let free = |(a, b): &(u8, u8)| {
+            let candidate = (Ipv4Addr::new(*a, *b, 0, 0), 16);
+            // The default route covers everything and means nothing here.
+            let taken = |network: &ports::Network| network.1 > 0 && ports::overlaps(candidate, *network);
+            !routes.iter().any(taken) && !machine.subnets.iter().any(taken)
+        };
+        let found = RANGES.iter().skip(start).find(|range| free(range)).map(|range| text(*range)).ok_or_else(|| {
+            Error::new(Kind::Conflict, "addresses", "no private address range is free for the instances' networks")
+                .hint("remove networks nobody uses with `docker network prune`")
+        })?;
+        self.store.set_address_range(&found)?;
+        Ok(found)
+    }
+
+    /// Another range after Docker found an overlap.
+    pub(crate) fn move_range(&self) -> Result<()> {
+        let machine = self.machine()?;
+        let now = self.store.address_range()?;
+        let range = self.next_range(&machine, now.as_deref())?;
+        self.note(format!("addresses are taken from {range}.0.0/16 from now on"));
+        Ok(())
+    }
+
+    /// Who holds a port, in words.
+    pub(crate) fn holder(&self, port: u16) -> String {
+        let published = self.machine().map(|machine| machine.published).unwrap_or_default();
+        who_holds(port, Protocol::Tcp, &published)
+    }
+}
+
+fn subnet(text: &str) -> Option<ports::Network> {
+    let (address, prefix) = text.split_once('/')?;
+    Some((address.parse().ok()?, prefix.parse().ok()?))
+}
+
+/// A container that publishes the port, else the process that listens.
+fn who_holds(port: u16, protocol: Protocol, published: &[PortHolder]) -> String {
+    let container = published.iter().find(|(found, _, _)| found.host_port == port);
+    if let Some((_, name, project)) = container {
+        return match project {
+            Some(project) => format!("container `{name}` of the Compose project `{project}`"),
+            None => format!("container `{name}`"),
+        };
+    }
+    match ports::holder(port, protocol) {
+        HolderKind::Process { pid, name, command } if command.is_empty() || command == name => {
+            format!("process {pid} (`{name}`)")
+        }
+        HolderKind::Process { pid, command, .. } => {
+            let command: String = command.chars().take(60).collect();
+            format!("process {pid} (`{command}`)")
+        }
+        HolderKind::Container { name, .. } => format!("container `{name}`"),
+        HolderKind::Unknown => "a program that could not be named".to_owned(),
+    }
+}

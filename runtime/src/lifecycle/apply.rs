@@ -1,0 +1,483 @@
+//! Brings a held instance to one revision: plan, observe, decide, execute, record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::ToSpan;
+use sidestack_state::{Applied, Desired, Instance, Outcome as Recorded};
+use sidestack_topology::names::RevisionNumber;
+use sidestack_topology::plan::Plan;
+use sidestack_topology::render::{self, Images, Rendered};
+
+use super::{Held, lines};
+use crate::api::StepLine;
+use crate::decide::{self, Decision, Known, Step};
+use crate::digest::{self, Digests, Secrets};
+use crate::engine::EngineError;
+use crate::error::{Error, Kind, Result};
+use crate::execute::{Execution, Outcome};
+use crate::observe::{self, Observed};
+use crate::record::{DataFormat, Record, RecordedAddress, ServiceRecord};
+use crate::revise::{Planned, content_of, drafted};
+use crate::secrets::{Masker, Reference, Resolver};
+use crate::session::Session;
+
+/// How an apply is done.
+#[derive(Debug, Clone)]
+pub(crate) struct How {
+    pub(crate) verb: &'static str,
+    pub(crate) cause: String,
+    pub(crate) wait: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) move_ports: bool,
+    pub(crate) build: bool,
+    pub(crate) pull: bool,
+    pub(crate) restart: BTreeSet<String>,
+    pub(crate) dry_run: bool,
+}
+
+/// What an apply did.
+#[derive(Debug)]
+pub(crate) struct Applying {
+    pub(crate) changed: bool,
+    pub(crate) steps: Vec<StepLine>,
+}
+
+/// A plan with its secrets, rendered.
+struct Prepared {
+    planned: Planned,
+    rendered: Rendered,
+    secrets: Secrets,
+    masker: Masker,
+    digests: Digests,
+}
+
+/// How often a first start may run into a taken port or subnet.
+const TRIES: usize = 3;
+/// How long a port that Docker could not bind is passed over.
+const QUARANTINE_MINUTES: i64 = 10;
+
+impl Session {
+    /// See the module. The instance's revision is set to `revision`.
+    pub(crate) fn apply(&self, held: &mut Held, workspace_id: i64, revision: RevisionNumber, how: &How) -> Result<Applying> {
+        let target = held.instance.target.clone();
+        self.apply_inner(held, workspace_id, revision, how).map_err(|error| error.about(&target))
+    }
+
+    fn apply_inner(&self, held: &mut Held, workspace_id: i64, revision: RevisionNumber, how: &How) -> Result<Applying> {
+        let stored = self.store.revision(held.instance.environment, revision)?;
+        let first = self.store.last_good(held.instance.id)?.is_none();
+        let mut avoid = BTreeSet::new();
+        for attempt in 1.. {
+            let content = content_of(&stored)?;
+            if !how.dry_run || held.instance.slot.is_some() {
+                held.instance = self.lease(&held.instance, &drafted(&content)?, &avoid)?;
+            }
+            let mut instance = held.instance.clone();
+            instance.revision = Some(revision);
+            let planned = self.planned(&instance, workspace_id, content)?;
+            let prepared = self.prepare(planned)?;
+            let error = match self.attempt(held, &stored, revision, prepared, how) {
+                Ok(applying) => return Ok(applying),
+                Err(error) => error,
+            };
+            let again = match error.engine.as_deref() {
+                Some(EngineError::PortTaken { port, .. }) if (first || how.move_ports) && attempt < TRIES => {
+                    self.quarantine(*port)?;
+                    true
+                }
+                Some(EngineError::PoolOverlap { .. }) if first && attempt < TRIES => {
+                    self.move_range()?;
+                    true
+                }
+                _ => false,
+            };
+            if !again {
+                return Err(error);
+            }
+            self.note(format!("{}; another slot is taken", error.message));
+            self.clear(&held.instance)?;
+            avoid.extend(self.unlease(&held.instance)?);
+            held.instance = self.store.instance_by_id(held.instance.id)?;
+        }
+        Err(Error::new(Kind::Failed, "apply", "gave up"))
+    }
+
+    fn quarantine(&self, port: Option<u16>) -> Result<()> {
+        if let Some(port) = port
+            && let Ok(until) = jiff::Timestamp::now().checked_add((QUARANTINE_MINUTES * 60).seconds())
+        {
+            self.store.quarantine_port(port, until)?;
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, planned: Planned) -> Result<Prepared> {
+        let secrets = self.resolve(&planned.plan)?;
+        for (reference, value) in &secrets {
+            let limit = 131_066;
+            let exposed = !planned.plan.exposed.is_empty();
+            if exposed && value.expose().len() > limit {
+                return Err(Error::new(Kind::Usage, "value-too-long", format!("the value of `{reference}` has {} bytes; a variable holds at most {limit}", value.expose().len()))
+                    .hint("give it as a file"));
+            }
+        }
+        check_sizes(&planned.plan)?;
+        let rendered = render::render(&planned.plan, &Images::default());
+        let digests = digest::of_plan(&planned.plan, &rendered, &secrets, self.store.machine_key());
+        let masker = Masker::new(secrets.values());
+        Ok(Prepared { planned, rendered, secrets, masker, digests })
+    }
+
+    /// The values of every secret that a plan names.
+    pub(crate) fn resolve(&self, plan: &Plan) -> Result<Secrets> {
+        let names = plan.secrets();
+        if names.is_empty() {
+            return Ok(Secrets::new());
+        }
+        let mut references = BTreeSet::new();
+        for name in &names {
+            let reference = name.parse::<Reference>().map_err(|error| {
+                Error::new(Kind::Usage, "secret-reference", format!("`{name}` is no secret reference: {error}"))
+            })?;
+            references.insert(reference);
+        }
+        let base = std::path::PathBuf::from(&plan.placement.checkout);
+        let resolver = Resolver::new(base, self.env.clone());
+        let mut secrets = Secrets::new();
+        for (reference, value) in resolver.resolve_all(&references) {
+            secrets.insert(reference.as_str().to_owned(), value?);
+        }
+        Ok(secrets)
+    }
+
+    /// One try.
+    fn attempt(
+        &self,
+        held: &mut Held,
+        stored: &sidestack_state::Revision,
+        revision: RevisionNumber,
+        mut prepared: Prepared,
+        how: &How,
+    ) -> Result<Applying> {
+        let instance = held.instance.clone();
+        let last = self.store.last_applied(instance.id)?;
+        let mut record = last.as_ref().map(|last| Record::parse(&last.record)).unwrap_or_default();
+        if held.interrupted.is_some() {
+            // Nobody knows what the killed verb had handed to Docker.
+            record.services.clear();
+        }
+        let ready = self.store.all_ready()?;
+        let engine = self.engine()?;
+        let install = self.store.install_id();
+        let mut observed = self.wait(observe::glance(engine, install, &instance.uid, &ready))?;
+        let refresh = how.build || how.pull;
+        let known = Known { record: &record, ready: &ready };
+        let desired = |prepared: &Prepared| -> Decision {
+            let desired = decide::Desired {
+                plan: &prepared.planned.plan,
+                digests: &prepared.digests,
+                restart: &how.restart,
+                refresh,
+            };
+            decide::decide(desired, &observed, known)
+        };
+        let decision = desired(&prepared);
+        if decision.steps.is_empty() && decision.refusals.is_empty() {
+            let good = last.as_ref().is_some_and(|last| {
+                last.outcome == Recorded::Ok && last.digest == prepared.digests.whole && last.revision == revision
+            });
+            if good && instance.desired == Desired::Running && held.interrupted.is_none() && instance.revision == Some(revision) {
+                return Ok(Applying { changed: false, steps: Vec::new() });
+            }
+        }
+        // Something is to be done: the whole snapshot, and the right daemon.
+        let images: BTreeSet<String> =
+            prepared.planned.plan.services.values().filter_map(|s| s.compose.image.clone()).collect();
+        self.wait(observe::complete(engine, install, &instance.uid, &mut observed, &images))?;
+        let daemon = self.right_daemon(&instance)?;
+        let images = self.images(stored, &prepared.planned, &observed, how)?;
+        prepared.rendered = render::render(&prepared.planned.plan, &images);
+        let desired = decide::Desired {
+            plan: &prepared.planned.plan,
+            digests: &prepared.digests,
+            restart: &how.restart,
+            refresh,
+        };
+        let decision = decide::decide(desired, &observed, known);
+        if let Some(refusal) = decision.refusals.first() {
+            let error = Error::new(Kind::Conflict, "data-at-stake", refusal.to_string())
+                .hint("keep the old revision with `sidestack up @rN`, or start empty with `sidestack rm --volumes` and `sidestack up`");
+            return Err(error);
+        }
+        if how.dry_run {
+            return Ok(Applying { changed: !decision.steps.is_empty(), steps: lines(&decision.steps) });
+        }
+        self.execute(held, revision, &prepared, &decision, record, &daemon, &observed, how)
+    }
+
+    /// Images under the names they have here: a pin in the place of a name that
+    /// means another image by now, and no build where its result is there.
+    fn images(&self, stored: &sidestack_state::Revision, planned: &Planned, observed: &Observed, how: &How) -> Result<Images> {
+        let mut images = Images::default();
+        let pins = self.store.pins(stored.id)?;
+        for (name, service) in &planned.plan.services {
+            let Some(image) = &service.compose.image else { continue };
+            let there = observed.images.get(image).and_then(Option::as_ref);
+            if service.compose.build.is_some() {
+                if there.is_some() && !how.build {
+                    images.built.insert(name.clone());
+                }
+                continue;
+            }
+            let Some(pin) = pins.get(name) else { continue };
+            if how.pull || there.is_some_and(|there| there.id == pin.image_id) {
+                continue;
+            }
+            let engine = self.engine()?;
+            use crate::engine::Engine;
+            let pinned = self.wait(async { Ok(engine.image(&pin.image_id).await?) })?;
+            if pinned.is_some() {
+                images.replace.insert(name.clone(), pin.image_id.clone());
+            } else if there.is_some() {
+                self.warn(format!("the image that {} ran `{name}` with first is gone; `{image}` is another by now", stored.number));
+            }
+        }
+        Ok(images)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the end of one straight line; a struct would only name it twice")]
+    fn execute(
+        &self,
+        held: &mut Held,
+        revision: RevisionNumber,
+        prepared: &Prepared,
+        decision: &Decision,
+        record: Record,
+        daemon: &str,
+        observed: &Observed,
+        how: &How,
+    ) -> Result<Applying> {
+        let instance = &held.instance;
+        let begin = || -> Result<()> {
+            self.store.begin_intent(instance.id, how.verb, &revision.to_string())?;
+            self.store.set_desired(instance.id, Desired::Running)?;
+            self.store.set_revision(instance.id, revision)?;
+            self.store.set_daemon(instance.id, Some(daemon))?;
+            Ok(())
+        };
+        begin()?;
+        let compose = if decision.steps.iter().any(|step| matches!(step, Step::Create { .. })) {
+            Some(self.compose()?)
+        } else {
+            None
+        };
+        let plan = &prepared.planned.plan;
+        let tree = self.tree(&plan.project);
+        let execution = Execution {
+            engine: self.engine()?,
+            compose,
+            environment: &self.env,
+            install: self.store.install_id(),
+            plan,
+            rendered: &prepared.rendered,
+            secrets: &prepared.secrets,
+            masker: &prepared.masker,
+            lock: &held.lock,
+            tree: &tree,
+            reporter: &*self.reporter,
+            began: self.began,
+            wait: how.wait,
+            timeout: how.timeout,
+            settled: &decision.settled,
+            build: how.build,
+            pull: how.pull,
+        };
+        let outcome = self.wait(async { Ok(execution.run(&decision.steps).await) })?;
+        let failure = outcome.failure.clone();
+        let record = new_record(record, prepared, decision, &outcome, observed);
+        let finish = || -> Result<()> {
+            for (container, started) in &outcome.ready {
+                self.store.record_ready(container, started)?;
+            }
+            self.store.record_applied(
+                instance.id,
+                &Applied {
+                    digest: prepared.digests.whole.clone(),
+                    revision,
+                    at: jiff::Timestamp::now(),
+                    outcome: match &failure {
+                        None => Recorded::Ok,
+                        Some(error) => Recorded::Failed(error.message.clone()),
+                    },
+                    record: record.text(),
+                },
+            )?;
+            if failure.is_none() {
+                self.pin(instance, revision, plan, &outcome, observed)?;
+                crate::tree::sweep(&tree, plan);
+            }
+            let word = if failure.is_none() { "ok" } else { "failed" };
+            let mut detail: Vec<String> = decision.steps.iter().map(|s| format!("{s}: {}", s.cause())).collect();
+            if let Some(error) = &failure {
+                detail.push(error.message.clone());
+                detail.extend(error.detail.clone());
+            }
+            self.transition(instance, how.verb, &how.cause, word, &detail.join("\n"))?;
+            self.clear_intents(instance)
+        };
+        finish()?;
+        held.interrupted = None;
+        held.instance = self.store.instance_by_id(instance.id)?;
+        match failure {
+            None => Ok(Applying { changed: true, steps: lines(&decision.steps) }),
+            Some(error) => Err(self.explained(error)),
+        }
+    }
+
+    /// A taken port with its holder's name.
+    fn explained(&self, mut error: Error) -> Error {
+        if let Some(EngineError::PortTaken { port: Some(port), .. }) = error.engine.as_deref() {
+            error.message = format!("port {port} is taken by {}", self.holder(*port));
+        }
+        error
+    }
+
+    /// The images that a revision first ran with are its images for good.
+    fn pin(&self, instance: &Instance, revision: RevisionNumber, plan: &Plan, outcome: &Outcome, observed: &Observed) -> Result<()> {
+        let stored = self.store.revision(instance.environment, revision)?;
+        let containers = outcome.containers.as_ref().unwrap_or(&observed.containers);
+        let pinned = self.store.pins(stored.id)?;
+        for container in containers {
+            let Some(service) = &container.service else { continue };
+            let Some(image) = plan.services.get(service).and_then(|planned| planned.compose.image.as_ref()) else { continue };
+            if !pinned.contains_key(service) {
+                self.store.add_pin(stored.id, service, image, &container.image_id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A variable that is too long fails the container's start with a bare system error.
+fn check_sizes(plan: &Plan) -> Result<()> {
+    const LIMIT: usize = 131_066;
+    for (name, service) in &plan.services {
+        for (key, value) in &service.compose.environment {
+            let length = value.as_ref().map_or(0, String::len) + key.len();
+            if length > LIMIT {
+                return Err(Error::new(
+                    Kind::Usage,
+                    "value-too-long",
+                    format!("`{key}` of `{name}` has {length} bytes; a variable holds at most {LIMIT}, its name included"),
+                )
+                .hint("give it as a file"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is known to be in Docker after a run of steps.
+fn new_record(mut record: Record, prepared: &Prepared, decision: &Decision, outcome: &Outcome, observed: &Observed) -> Record {
+    let plan = &prepared.planned.plan;
+    let digests = &prepared.digests;
+    let created: BTreeSet<&str> = decision
+        .steps
+        .iter()
+        .flat_map(|step| match step {
+            Step::Create { services } => services.iter().map(|(service, _)| service.as_str()).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let containers = outcome.containers.as_ref().unwrap_or(&observed.containers);
+    let made = outcome.containers.is_some() || created.is_empty();
+    record.services.retain(|name, _| plan.services.contains_key(name));
+    for (name, planned) in &plan.services {
+        if created.contains(name.as_str()) && !made {
+            // Compose ended in the middle: what it did is not known.
+            record.services.remove(name);
+            continue;
+        }
+        let ids: Vec<String> =
+            containers.iter().filter(|c| c.service.as_deref() == Some(name)).map(|c| c.id.clone()).collect();
+        let old = record.services.get(name).cloned().unwrap_or_default();
+        let started = decision.steps.iter().any(|step| {
+            matches!(step, Step::Start { service, .. } | Step::Restart { service, .. } if service == name)
+        });
+        let mut completed: Vec<String> = old.completed.into_iter().filter(|id| ids.contains(id) && !started).collect();
+        completed.extend(outcome.completed.get(name).into_iter().flatten().cloned());
+        completed.dedup();
+        let touched = decision.steps.iter().any(|step| step.scheduled() == Some(name));
+        let provisioned = if outcome.provisioned.contains(name) {
+            decide::provision_mark(digests.provisions.get(name), ids.iter().map(String::as_str))
+        } else {
+            old.provisioned
+        };
+        record.services.insert(
+            name.clone(),
+            ServiceRecord {
+                digest: digests.services.get(name).cloned().unwrap_or_default(),
+                delivery: if started || outcome.failure.is_none() {
+                    digests.deliveries.get(name).cloned().unwrap_or_default()
+                } else {
+                    old.delivery
+                },
+                replicas: planned.replicas,
+                one_shot: planned.one_shot,
+                containers: ids,
+                completed,
+                provisioned,
+                image: planned.compose.image.clone().unwrap_or_default(),
+                has_health: if touched { outcome.has_health.contains(name) } else { old.has_health },
+                addresses: addresses(plan, name),
+            },
+        );
+    }
+    if made {
+        record.networks = digests.networks.clone();
+        record.volumes = digests.volumes.clone();
+        for (name, resource) in &plan.resources {
+            record.formats.insert(
+                name.to_string(),
+                DataFormat {
+                    module: resource.module.clone(),
+                    version: resource.version.clone(),
+                    format: resource.data_format.clone(),
+                },
+            );
+        }
+    }
+    let mut anonymous: BTreeSet<String> = record.anonymous.into_iter().collect();
+    anonymous.extend(outcome.anonymous.iter().cloned());
+    record.anonymous = anonymous.into_iter().collect();
+    record.address = front(plan);
+    record
+}
+
+fn addresses(plan: &Plan, service: &str) -> Vec<RecordedAddress> {
+    plan.ports
+        .iter()
+        .filter(|port| port.publish.service == service)
+        .map(|port| RecordedAddress {
+            port: port.publish.container_port,
+            protocol: port.publish.protocol.to_string(),
+            inside: port.inside(),
+            host: port.host(),
+            url: port.url(),
+        })
+        .collect()
+}
+
+/// What people look at first: the application before its resources, a page before a port.
+fn front(plan: &Plan) -> Option<String> {
+    let own: BTreeMap<bool, Vec<&sidestack_topology::plan::PlannedPort>> =
+        plan.ports.iter().fold(BTreeMap::new(), |mut map, port| {
+            let resource = plan.services.get(&port.publish.service).is_some_and(|s| s.resource.is_some());
+            map.entry(resource).or_insert_with(Vec::new).push(port);
+            map
+        });
+    let ports = own.values().next()?;
+    ports.iter().find_map(|port| port.url()).or_else(|| ports.first().map(|port| port.host()))
+}
+

@@ -1,0 +1,100 @@
+//! The verbs that act on an instance.
+//!
+//! Each takes the instance's lock, writes its intent, acts, records. The lock is
+//! the file that Compose writes to, so a Compose that outlives its parent keeps
+//! it. All verbs are idempotent: they look at Docker first and do what is left.
+
+mod again;
+mod apply;
+mod remove;
+mod stop;
+mod up;
+
+use std::time::Duration;
+
+use sidestack_state::{Instance, Transition};
+
+use crate::api::{Description, StepLine, UpReport};
+use crate::decide::Step;
+use crate::error::{Error, Kind, Result};
+use crate::lock::InstanceLock;
+use crate::session::Session;
+use crate::{files, observe};
+
+/// An instance whose lock is held.
+pub(crate) struct Held {
+    pub(crate) instance: Instance,
+    pub(crate) lock: InstanceLock,
+    /// The verb that was killed while it worked on the instance, if one was.
+    pub(crate) interrupted: Option<String>,
+}
+
+impl Session {
+    /// Takes an instance's lock and reads it anew.
+    pub(crate) fn hold(&self, instance: &Instance, verb: &str, limit: Duration) -> Result<Held> {
+        let path = self.lock_file(&instance.uid);
+        if let Some(folder) = path.parent() {
+            files::create_private_dir(folder)?;
+        }
+        let mut waiting = |holder: &str| self.note(format!("waiting for {holder}, which works on {}", instance.target));
+        let lock = InstanceLock::acquire(&path, verb, limit, &mut waiting).map_err(|error| Error::from(error).about(&instance.target))?;
+        // Whoever held it may have changed or removed the instance.
+        let instance = self.store.instance_by_id(instance.id).map_err(|error| Error::from(error).about(&instance.target))?;
+        let interrupted = self.store.intents_of(instance.id)?.first().map(|intent| intent.verb.clone());
+        if let Some(verb) = &interrupted {
+            self.note(format!("`{verb}` on {} was interrupted; what is left of it is put right", instance.target));
+        }
+        Ok(Held { instance, lock, interrupted })
+    }
+
+    /// Ends the intents of an instance.
+    pub(crate) fn clear_intents(&self, instance: &Instance) -> Result<()> {
+        for intent in self.store.intents_of(instance.id)? {
+            self.store.clear_intent(intent.id)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn transition(&self, instance: &Instance, verb: &str, cause: &str, outcome: &str, detail: &str) -> Result<()> {
+        let transition = Transition {
+            at: jiff::Timestamp::now(),
+            verb: verb.to_owned(),
+            cause: cause.to_owned(),
+            outcome: outcome.to_owned(),
+            detail: detail.to_owned(),
+        };
+        Ok(self.store.add_transition(instance.id, &transition)?)
+    }
+
+    /// Refuses a daemon that is not the one the instance lives on.
+    pub(crate) fn right_daemon(&self, instance: &Instance) -> Result<String> {
+        use crate::engine::Engine;
+        let engine = self.engine()?;
+        let daemon = self.wait(async { Ok(engine.daemon().await?) })?;
+        if let Some(known) = instance.daemon.as_ref().filter(|known| **known != daemon.id) {
+            let endpoint = self.endpoint()?;
+            let message = format!("{} lives on another Docker daemon ({known}) than `{}`", instance.target, endpoint.host);
+            return Err(Error::new(Kind::Conflict, "wrong-daemon", message)
+                .detail(format!("this one was chosen since {}", endpoint.rule))
+                .hint("choose the right one with --context or DOCKER_HOST")
+                .about(&instance.target));
+        }
+        Ok(daemon.id)
+    }
+
+    /// All containers of an instance, as Docker has them now.
+    pub(crate) fn containers(&self, instance: &Instance) -> Result<Vec<crate::engine::Container>> {
+        let engine = self.engine()?;
+        self.wait(observe::containers(engine, self.store.install_id(), &instance.uid))
+    }
+}
+
+/// Steps as they are shown.
+pub(crate) fn lines(steps: &[Step]) -> Vec<StepLine> {
+    steps.iter().map(|step| StepLine { step: step.to_string(), cause: step.cause() }).collect()
+}
+
+/// A report of an instance that was left as it is.
+pub(crate) fn unchanged(description: Description, committed: bool) -> UpReport {
+    UpReport { description, changed: false, committed, steps: Vec::new() }
+}

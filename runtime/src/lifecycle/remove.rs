@@ -1,0 +1,126 @@
+//! What takes things away. Everything is listed by label and removed by id; what
+//! does not bear this store's label is never touched.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::try_join_all;
+use sidestack_state::{Desired, Instance};
+
+use super::stop::LOCK;
+use crate::api::{Done, TargetWords};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::record::Record;
+use crate::report::Progress;
+use crate::session::Session;
+use crate::{observe, tree};
+
+impl Session {
+    /// Removes an instance; `volumes` also removes its data.
+    ///
+    /// Without it the data stays and the next instance of that name takes it over.
+    ///
+    /// # Errors
+    /// Not found, locked, Docker.
+    pub fn rm(&self, words: &TargetWords, volumes: bool) -> Result<Done> {
+        let instance = self.instance(words)?;
+        let held = self.hold(&instance, "rm", LOCK)?;
+        let instance = &held.instance;
+        let found = self.everything(instance)?;
+        if !(found.containers.is_empty() && found.networks.is_empty() && found.volumes.is_empty()) {
+            self.right_daemon(instance)?;
+        }
+        self.store.begin_intent(instance.id, "rm", if volumes { "volumes" } else { "" })?;
+        self.store.set_desired(instance.id, Desired::Stopped)?;
+        let alive: Vec<_> = found.containers.iter().filter(|c| c.status.is_alive()).cloned().collect();
+        if volumes {
+            // The data goes too: there is nothing to shut down in order for.
+            self.kill(&alive)?;
+        } else {
+            self.halt(instance, &alive, None)?;
+        }
+        let mut done = Done { target: instance.target.clone(), changed: true, kept: Vec::new(), removed: self.clear(instance)? };
+        if volumes {
+            done.removed.extend(self.remove_volumes(instance)?);
+        } else {
+            done.kept = self.everything(instance)?.volumes.into_iter().map(|volume| volume.name).collect();
+        }
+        tree::remove(&self.tree(&instance.target.project()))?;
+        // The row goes last: until then everything can be found again.
+        self.store.remove_instance(instance.id, !done.kept.is_empty())?;
+        let _ = std::fs::remove_file(held.lock.path());
+        Ok(done)
+    }
+
+    fn kill(&self, alive: &[crate::engine::Container]) -> Result<()> {
+        let engine = self.engine()?;
+        self.wait(async {
+            let kills = alive.iter().map(|container| async move {
+                engine.set_restart_policy(&container.id, "no").await?;
+                engine.kill(&container.id).await?;
+                Ok::<(), Error>(())
+            });
+            try_join_all(kills).await.map(drop)
+        })
+    }
+
+    /// Removes an instance's containers and networks; says what is gone.
+    pub(crate) fn clear(&self, instance: &Instance) -> Result<Vec<String>> {
+        let engine = self.engine()?;
+        let install = self.store.install_id();
+        let mut removed = Vec::new();
+        // Twice: an orphaned Compose may still make something after the first look.
+        for _ in 0..2 {
+            let found = self.wait(async {
+                let mut found = observe::Observed {
+                    containers: observe::containers(engine, install, &instance.uid).await?,
+                    ..observe::Observed::default()
+                };
+                observe::complete(engine, install, &instance.uid, &mut found, &BTreeSet::new()).await?;
+                Ok(found)
+            })?;
+            if found.containers.is_empty() && found.networks.is_empty() {
+                break;
+            }
+            self.wait(async {
+                let containers = found.containers.iter().map(|container| async move {
+                    engine.remove(&container.id, true, true).await?;
+                    let name = container.service.as_deref().unwrap_or(&container.name);
+                    self.progress(name, Progress::Removed);
+                    Ok::<(), Error>(())
+                });
+                try_join_all(containers).await?;
+                let networks = found.networks.iter().map(|network| async move {
+                    engine.remove_network(&network.id).await.map_err(|error| {
+                        Error::from(error).hint(format!(
+                            "a container that is not this instance's is attached to `{}`; `docker network inspect` names it",
+                            network.name
+                        ))
+                    })
+                });
+                try_join_all(networks).await.map(drop)
+            })?;
+            removed.extend(found.containers.iter().map(|container| container.name.clone()));
+            removed.extend(found.networks.iter().map(|network| network.name.clone()));
+            for container in &found.containers {
+                self.store.forget_ready(&container.id)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes an instance's volumes, the anonymous ones of its record too.
+    pub(crate) fn remove_volumes(&self, instance: &Instance) -> Result<Vec<String>> {
+        let engine = self.engine()?;
+        let found = self.everything(instance)?;
+        let mut names: BTreeSet<String> = found.volumes.into_iter().map(|volume| volume.name).collect();
+        if let Some(last) = self.store.last_applied(instance.id)? {
+            names.extend(Record::parse(&last.record).anonymous);
+        }
+        self.wait(async {
+            let removals = names.iter().map(|name| async move { Ok::<(), Error>(engine.remove_volume(name).await?) });
+            try_join_all(removals).await.map(drop)
+        })?;
+        Ok(names.into_iter().collect())
+    }
+}

@@ -1,0 +1,445 @@
+//! `up`: commit what is new, find or make the instance, bring it there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sidestack_state::{Environment, Instance, StoreError, Workspace};
+use sidestack_topology::names::{InstanceName, RevisionNumber};
+use sidestack_topology::planner;
+
+use super::apply::How;
+use super::{Held, lines, unchanged};
+use crate::api::{Place, PlanReport, TargetWords, UpReport, UpRequest};
+use crate::error::{Error, Kind, Result};
+use crate::revise::{Reading, content_of, drafted};
+use crate::session::Session;
+use crate::source::{self, Checkout};
+
+/// What `up` is about, before anything is locked.
+struct Subject {
+    workspace: Workspace,
+    environment: Environment,
+    revision: RevisionNumber,
+    committed: bool,
+    name: InstanceName,
+    checkout: Option<PathBuf>,
+    /// Stays at its revision.
+    pinned: bool,
+    /// Why it runs this revision.
+    cause: String,
+}
+
+impl Session {
+    /// See the module.
+    ///
+    /// # Errors
+    /// A wrong stack (nothing is written then), a conflict, a service that fails.
+    pub fn up(&self, request: &UpRequest) -> Result<UpReport> {
+        let subject = self.subject(request)?;
+        let instance = self.find_or_make(&subject, request.fresh)?;
+        if instance.revived {
+            self.note(format!("{} takes over the data that its removed namesake left (`--fresh` would not)", instance.target));
+        }
+        let mut held = self.hold(&instance, "up", request.timeout.max(Duration::from_secs(10)))?;
+        if let Some(folder) = &subject.checkout
+            && held.instance.checkout.as_ref() != Some(folder)
+        {
+            self.store.set_checkout(held.instance.id, Some(folder))?;
+            held.instance.checkout = Some(folder.clone());
+        }
+        let how = How {
+            verb: "up",
+            cause: subject.cause.clone(),
+            wait: request.wait,
+            timeout: request.timeout,
+            move_ports: request.move_ports,
+            build: request.build,
+            pull: request.pull,
+            restart: Default::default(),
+            dry_run: request.dry_run,
+        };
+        if request.move_ports && self.containers(&held.instance)?.iter().all(|c| !c.status.is_alive()) {
+            self.unlease(&held.instance)?;
+            held.instance = self.store.instance_by_id(held.instance.id)?;
+        }
+        let previous = held.instance.revision;
+        match self.apply(&mut held, subject.workspace.id, subject.revision, &how) {
+            Ok(applying) if !applying.changed => Ok(unchanged(self.describe_instance(&held.instance, false)?, subject.committed)),
+            Ok(applying) => Ok(UpReport {
+                description: self.describe_instance(&held.instance, false)?,
+                changed: true,
+                committed: subject.committed,
+                steps: applying.steps,
+            }),
+            Err(error) => Err(self.back(&mut held, &subject, previous, request, error)),
+        }
+    }
+
+    /// After a move that failed: the last good revision again.
+    fn back(&self, held: &mut Held, subject: &Subject, previous: Option<RevisionNumber>, request: &UpRequest, error: Error) -> Error {
+        let moved = previous.filter(|previous| *previous != subject.revision);
+        let applied = matches!(error.kind, Kind::Unhealthy | Kind::TimedOut | Kind::Failed) && !request.dry_run;
+        let (Some(previous), true, true) = (moved, applied, request.rollback) else { return error };
+        let good = self.store.last_good(held.instance.id).ok().flatten();
+        let Some(good) = good.filter(|good| good.revision == previous) else { return error };
+        self.warn(format!("{}; {} goes back to {}", error.message, held.instance.target, good.revision));
+        let how = How {
+            verb: "up",
+            cause: format!("{} failed", subject.revision),
+            wait: true,
+            timeout: request.timeout,
+            move_ports: false,
+            build: false,
+            pull: false,
+            restart: Default::default(),
+            dry_run: false,
+        };
+        let (kind, code) = (Kind::Unhealthy, "rolled-back");
+        match self.apply(held, subject.workspace.id, good.revision, &how) {
+            Ok(_) => {
+                let message = format!("{} could not be moved to {} and runs {} again: {}", held.instance.target, subject.revision, good.revision, error.message);
+                Error { kind, code, message, ..error }
+                    .hint(format!("`sidestack diff @{} @{}` shows what changed; --no-rollback leaves things for looking at", good.revision, subject.revision))
+            }
+            Err(again) => {
+                let detail = format!("going back to {} failed too: {}", good.revision, again.message);
+                Error { kind, ..error }.detail(detail)
+            }
+        }
+    }
+
+    /// Which instance, at which revision.
+    fn subject(&self, request: &UpRequest) -> Result<Subject> {
+        let words = &request.target;
+        if let Some(revision) = words.revision {
+            return self.at_revision_subject(words, revision, request);
+        }
+        let named = !words.parts.is_empty();
+        let existing = if named { Some(self.instance(words)?) } else { None };
+        if let Some(instance) = &existing {
+            if instance.pinned {
+                return self.pinned_subject(instance);
+            }
+        }
+        let checkout = match existing.as_ref().and_then(|instance| instance.checkout.as_ref()) {
+            Some(folder) => source::checkout(folder).map_err(|error| {
+                Error::from(error).hint("its folder is gone or holds no stack; `sidestack start` runs its last revision")
+            })?,
+            None => self.checkout()?,
+        };
+        let environment = match &existing {
+            Some(instance) => Some(instance.target.environment.to_string()),
+            None => words.environment.clone(),
+        };
+        let reading = Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
+        let committed = self.commit(&checkout, reading, request.message.as_deref())?;
+        let number = committed.revision.number;
+        let (name, pinned) = match (&existing, &request.place) {
+            (Some(instance), _) => (instance.target.instance.clone(), false),
+            (None, Place::Here) => (self.own_name(&committed.environment, &checkout)?, false),
+            (None, Place::Beside) => (InstanceName::of_revision(number), true),
+            (None, Place::New(name)) => (self.new_name(&committed.environment, name.as_deref())?, false),
+        };
+        let cause = if committed.new { format!("{number} is new") } else { format!("the files are {number}") };
+        Ok(Subject {
+            workspace: committed.workspace,
+            environment: committed.environment,
+            revision: number,
+            committed: committed.new,
+            name,
+            checkout: Some(checkout.folder),
+            pinned,
+            cause,
+        })
+    }
+
+    /// An instance that stays at its revision is brought up at it.
+    fn pinned_subject(&self, instance: &Instance) -> Result<Subject> {
+        let workspace = self.store.workspace(&instance.target.workspace)?;
+        let environment = self.store.environment(workspace.id, &instance.target.environment)?;
+        let revision = instance.revision.or_else(|| instance.target.instance.revision()).ok_or_else(|| {
+            Error::new(Kind::NotFound, "not-found", format!("{} has no revision", instance.target))
+        })?;
+        Ok(Subject {
+            workspace,
+            environment,
+            revision,
+            committed: false,
+            name: instance.target.instance.clone(),
+            checkout: instance.checkout.clone(),
+            pinned: true,
+            cause: format!("it stays at {revision}"),
+        })
+    }
+
+    /// `@r3` runs it in an instance of its own; `main@r1` moves `main`.
+    fn at_revision_subject(&self, words: &TargetWords, revision: RevisionNumber, request: &UpRequest) -> Result<Subject> {
+        let spot = self.spot(words)?;
+        let stored = self.store.revision(spot.environment.id, revision)?;
+        let existing = match &spot.instance {
+            Some(name) => Some(self.store.instance(spot.environment.id, name)?.ok_or_else(|| {
+                Error::new(Kind::NotFound, "not-found", format!("`{}/{}` has no instance `{name}`", spot.workspace.name, spot.environment.name))
+                    .hint(format!("`sidestack up @{revision}` runs it beside the others"))
+            })?),
+            None => None,
+        };
+        let (name, pinned) = match (&existing, &request.place) {
+            (Some(instance), _) => (instance.target.instance.clone(), instance.pinned),
+            (None, Place::New(name)) => (self.new_name(&spot.environment, name.as_deref())?, false),
+            (None, _) => (InstanceName::of_revision(revision), true),
+        };
+        if pinned && name.revision().is_some_and(|own| own != revision) {
+            return Err(Error::new(Kind::Usage, "pinned", format!("instance `{name}` stays at its revision"))
+                .hint(format!("`sidestack up @{revision}` runs {revision} beside it")));
+        }
+        let seen = self.store.sightings(stored.id)?;
+        let checkout = existing
+            .and_then(|instance| instance.checkout)
+            .or_else(|| self.here().ok().flatten().filter(|(_, w)| w.id == spot.workspace.id).map(|(c, _)| c.folder))
+            .or_else(|| seen.last().map(|sighting| sighting.folder.clone()));
+        Ok(Subject {
+            workspace: spot.workspace,
+            environment: spot.environment,
+            revision,
+            committed: false,
+            name,
+            checkout,
+            pinned,
+            cause: format!("{revision} was asked for"),
+        })
+    }
+
+    /// The name of a checkout's own instance: the one it has, else a new one.
+    fn own_name(&self, environment: &Environment, checkout: &Checkout) -> Result<InstanceName> {
+        if let Some(own) = self.store.instance_by_checkout(environment.id, &checkout.folder)?
+            && !own.pinned
+        {
+            return Ok(own.target.instance);
+        }
+        let name = source::instance_name(checkout);
+        let Some(other) = self.store.instance(environment.id, &name)? else { return Ok(name) };
+        // A moved folder of the same repository is the same place.
+        let moved = other.checkout.as_ref().is_none_or(|folder| !folder.exists());
+        if moved || other.checkout.as_ref() == Some(&checkout.folder) {
+            return Ok(name);
+        }
+        let digest = sidestack_state::digest_of(&checkout.folder.display().to_string());
+        let stem: String = name.as_str().chars().take(15).collect();
+        let text = format!("{}-{}", stem.trim_end_matches('-'), &digest[..4]);
+        text.parse().map_err(|error: sidestack_topology::names::NameError| Error::new(Kind::Usage, "name", error.to_string()))
+    }
+
+    /// A name for `--new`.
+    fn new_name(&self, environment: &Environment, name: Option<&str>) -> Result<InstanceName> {
+        let parse = |text: &str| {
+            text.parse::<InstanceName>().map_err(|error| Error::new(Kind::Usage, "name", error.to_string()))
+        };
+        if let Some(name) = name {
+            let name = parse(name)?;
+            if name.is_reserved() {
+                return Err(Error::new(Kind::Usage, "name", format!("`{name}` means something of its own")).hint("choose another name"));
+            }
+            if self.store.instance(environment.id, &name)?.is_some() {
+                return Err(Error::new(Kind::Conflict, "exists", format!("there is an instance `{name}` already"))
+                    .hint(format!("`sidestack up {name}` brings it up")));
+            }
+            return Ok(name);
+        }
+        for number in 2..1_000 {
+            let name = parse(&format!("main-{number}"))?;
+            if self.store.instance(environment.id, &name)?.is_none() {
+                return Ok(name);
+            }
+        }
+        Err(Error::new(Kind::Conflict, "exists", "there are too many instances"))
+    }
+
+    /// The instance's row.
+    fn find_or_make(&self, subject: &Subject, fresh: bool) -> Result<Instance> {
+        for _ in 0..3 {
+            if let Some(found) = self.store.instance(subject.environment.id, &subject.name)? {
+                return Ok(found);
+            }
+            let folder = subject.checkout.as_deref();
+            let made = if fresh {
+                self.store.create_instance_fresh(subject.environment.id, &subject.name, folder, subject.pinned)
+            } else {
+                self.store.create_instance(subject.environment.id, &subject.name, folder, subject.pinned)
+            };
+            match made {
+                // Somebody else made it in the same moment.
+                Err(StoreError::Exists { .. }) => {}
+                made => return Ok(made?),
+            }
+        }
+        Err(Error::new(Kind::Conflict, "exists", format!("`{}` comes and goes", subject.name)).hint("try again"))
+    }
+
+    /// What `up` would do. Leases nothing and writes nothing.
+    ///
+    /// # Errors
+    /// A wrong stack.
+    pub fn plan(&self, request: &UpRequest) -> Result<PlanReport> {
+        let words = &request.target;
+        let (content, name, known) = if let Some(revision) = words.revision {
+            let spot = self.spot(words)?;
+            let stored = self.store.revision(spot.environment.id, revision)?;
+            let name = spot.instance.clone().unwrap_or_else(|| InstanceName::of_revision(revision));
+            (content_of(&stored)?, name, Some((spot.workspace, spot.environment, Some(revision))))
+        } else {
+            let existing = if words.parts.is_empty() { None } else { Some(self.instance(words)?) };
+            let checkout = match existing.as_ref().and_then(|i| i.checkout.as_ref()) {
+                Some(folder) => source::checkout(folder)?,
+                None => self.checkout()?,
+            };
+            let environment = existing.as_ref().map(|i| i.target.environment.to_string()).or(words.environment.clone());
+            let reading = Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
+            let (stack, content) = self.read(&checkout, reading)?;
+            return self.plan_of_checkout(&checkout, &stack, content, existing);
+        };
+        let Some((workspace, environment, revision)) = known else {
+            return Err(Error::new(Kind::NotFound, "not-found", "nothing to plan"));
+        };
+        let instance = self.store.instance(environment.id, &name)?;
+        let instance = match instance {
+            Some(instance) => Instance { revision, ..instance },
+            None => self.imagined(&workspace, Some(&environment), environment.name.clone(), name, revision, None),
+        };
+        self.plan_report(&instance, workspace.id, content, revision)
+    }
+
+    fn plan_of_checkout(
+        &self,
+        checkout: &Checkout,
+        stack: &source::Stack,
+        content: sidestack_topology::revision::Content,
+        existing: Option<Instance>,
+    ) -> Result<PlanReport> {
+        let workspace = self.store.workspace_by_identity(&checkout.identity)?;
+        let environment = match &workspace {
+            Some(workspace) => self.store.environments(workspace.id)?.into_iter().find(|e| e.name == stack.environment),
+            None => None,
+        };
+        let digest = sidestack_state::digest_of(&content.to_canonical_json());
+        let revision = match &environment {
+            Some(environment) => {
+                self.store.revisions(environment.id)?.into_iter().find(|r| r.digest == digest).map(|r| r.number)
+            }
+            None => None,
+        };
+        let own = match (&existing, &environment) {
+            (Some(instance), _) => Some(instance.clone()),
+            (None, Some(environment)) => self.store.instance_by_checkout(environment.id, &checkout.folder)?,
+            (None, None) => None,
+        };
+        let workspace = match workspace {
+            Some(workspace) => workspace,
+            None => Workspace {
+                id: -1,
+                name: match &stack.manifest.workspace {
+                    Some(name) => name.clone(),
+                    None => crate::revise::workspace_name(checkout)?,
+                },
+                identity: checkout.identity.clone(),
+                created: jiff::Timestamp::now(),
+            },
+        };
+        let instance = match own {
+            Some(instance) => Instance { revision, ..instance },
+            None => {
+                let name = source::instance_name(checkout);
+                self.imagined(&workspace, environment.as_ref(), stack.environment.clone(), name, revision, Some(checkout.folder.clone()))
+            }
+        };
+        self.plan_report(&instance, workspace.id, content, revision)
+    }
+
+    /// An instance that is not there, as it would be.
+    fn imagined(
+        &self,
+        workspace: &Workspace,
+        environment: Option<&Environment>,
+        environment_name: sidestack_topology::names::EnvironmentName,
+        name: InstanceName,
+        revision: Option<RevisionNumber>,
+        checkout: Option<PathBuf>,
+    ) -> Instance {
+        Instance {
+            id: -1,
+            uid: "0000000000000000".to_owned(),
+            environment: environment.map_or(-1, |environment| environment.id),
+            target: sidestack_topology::names::Target { workspace: workspace.name.clone(), environment: environment_name, instance: name },
+            revision,
+            checkout,
+            desired: sidestack_state::Desired::Stopped,
+            daemon: None,
+            owner: None,
+            slot: None,
+            generation: 1,
+            pinned: false,
+            revived: false,
+            sources: Vec::new(),
+            created: jiff::Timestamp::now(),
+        }
+    }
+
+    fn plan_report(
+        &self,
+        instance: &Instance,
+        workspace_id: i64,
+        content: sidestack_topology::revision::Content,
+        revision: Option<RevisionNumber>,
+    ) -> Result<PlanReport> {
+        let draft = drafted(&content)?;
+        let mut placement = self.placement(instance)?;
+        if placement.slot.is_none() {
+            // What it would get if nothing else happens until then. Nothing is leased.
+            let taken: std::collections::BTreeSet<_> = self.store.leases()?.into_iter().map(|(slot, _)| slot).collect();
+            placement.slot = sidestack_topology::names::Slot::all().find(|slot| !taken.contains(slot));
+            let mut next = placement.ports.values().max().map_or(0, |last| last + 1);
+            for publish in &draft.publishes {
+                placement.ports.entry(publish.key()).or_insert_with(|| {
+                    next += 1;
+                    next - 1
+                });
+            }
+        }
+        let layers = self.layers(instance, workspace_id)?;
+        let (plan, diagnostics) = planner::place(&draft, &placement, &layers);
+        if sidestack_topology::diagnostic::has_errors(&diagnostics) {
+            return Err(Error::invalid(diagnostics).about(&instance.target));
+        }
+        let rendered = sidestack_topology::render::render(&plan, &Default::default());
+        let steps = self.foreseen(instance, &plan, &rendered).unwrap_or_default();
+        Ok(PlanReport {
+            target: instance.target.clone(),
+            revision,
+            tree: rendered.tree(),
+            plan,
+            diagnostics,
+            steps: lines(&steps),
+        })
+    }
+
+    /// The steps, when Docker can be asked and the secrets are at hand.
+    fn foreseen(
+        &self,
+        instance: &Instance,
+        plan: &sidestack_topology::plan::Plan,
+        rendered: &sidestack_topology::render::Rendered,
+    ) -> Result<Vec<crate::decide::Step>> {
+        use crate::decide::{Desired, Known, decide};
+        let secrets = self.resolve(plan)?;
+        let digests = crate::digest::of_plan(plan, rendered, &secrets, self.store.machine_key());
+        let record = match instance.id {
+            -1 => Default::default(),
+            id => self.store.last_applied(id)?.map(|last| crate::record::Record::parse(&last.record)).unwrap_or_default(),
+        };
+        let ready = self.store.all_ready()?;
+        let engine = self.engine()?;
+        let observed = self.wait(crate::observe::glance(engine, self.store.install_id(), &instance.uid, &ready))?;
+        let restart = Default::default();
+        let desired = Desired { plan, digests: &digests, restart: &restart, refresh: false };
+        Ok(decide(desired, &observed, Known { record: &record, ready: &ready }).steps)
+    }
+}

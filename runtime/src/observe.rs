@@ -1,0 +1,83 @@
+//! One snapshot of an instance: what Docker has, in as few calls as possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sidestack_topology::planner::place::{INSTALL_LABEL, INSTANCE_LABEL};
+
+use crate::engine::{Container, Detail, Engine, Image, Network, Volume};
+use crate::error::Result;
+
+/// What there is of one instance.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// Its containers, one-off ones left out.
+    pub containers: Vec<Container>,
+    /// Details of those containers whose state a list cannot tell.
+    pub details: BTreeMap<String, Detail>,
+    /// Its networks.
+    pub networks: Vec<Network>,
+    /// Its volumes.
+    pub volumes: Vec<Volume>,
+    /// Local images by the name that was asked for; `None` when there is none.
+    pub images: BTreeMap<String, Option<Image>>,
+}
+
+/// The label filter for everything of one instance.
+pub(crate) fn filter(instance_id: &str) -> String {
+    format!("{INSTANCE_LABEL}={instance_id}")
+}
+
+/// The label filter for everything of this store.
+pub(crate) fn install_filter(install: &str) -> String {
+    format!("{INSTALL_LABEL}={install}")
+}
+
+/// The containers of an instance. Both labels must agree: a container that only
+/// claims the instance is foreign.
+pub(crate) async fn containers(engine: &impl Engine, install: &str, instance_id: &str) -> Result<Vec<Container>> {
+    let mut all = engine.containers(&filter(instance_id)).await?;
+    all.retain(|container| container.labels.get(INSTALL_LABEL).is_some_and(|id| id == install) && !container.oneoff);
+    all.sort_by(|a, b| (&a.service, a.number, &a.id).cmp(&(&b.service, b.number, &b.id)));
+    Ok(all)
+}
+
+/// A snapshot good enough to see that nothing is to be done: one list, and an
+/// inspection of each container whose readiness the list cannot tell.
+pub(crate) async fn glance(
+    engine: &impl Engine,
+    install: &str,
+    instance_id: &str,
+    ready: &BTreeMap<String, String>,
+) -> Result<Observed> {
+    let containers = containers(engine, install, instance_id).await?;
+    let mut observed = Observed { containers, ..Observed::default() };
+    for container in &observed.containers {
+        let unclear = container.status.is_alive() && container.health == crate::engine::Health::Starting;
+        if unclear && ready.contains_key(&container.id) {
+            observed.details.insert(container.id.clone(), engine.inspect(&container.id).await?);
+        }
+    }
+    Ok(observed)
+}
+
+/// The rest of the snapshot, for when something is to be done.
+pub(crate) async fn complete(
+    engine: &impl Engine,
+    install: &str,
+    instance_id: &str,
+    observed: &mut Observed,
+    images: &BTreeSet<String>,
+) -> Result<()> {
+    let filter = filter(instance_id);
+    let ours = |labels: &BTreeMap<String, String>| labels.get(INSTALL_LABEL).is_some_and(|id| id == install);
+    let (networks, volumes) = futures_util::join!(engine.networks(Some(&filter)), engine.volumes(Some(&filter)));
+    observed.networks = networks?;
+    observed.networks.retain(|network| ours(&network.labels));
+    observed.volumes = volumes?;
+    observed.volumes.retain(|volume| ours(&volume.labels));
+    let asked = images.iter().map(|image| async move { (image, engine.image(image).await) });
+    for (image, found) in futures_util::future::join_all(asked).await {
+        observed.images.insert(image.clone(), found?);
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! From a checkout to a revision, and from a revision to a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sidestack_catalog as catalog;
+use sidestack_state::{Environment, Instance, Revision, Sighting, Workspace};
+use sidestack_topology::diagnostic::{Diagnostic, Severity, has_errors};
+use sidestack_topology::module::Module;
+use sidestack_topology::names::{self, RevisionNumber, WorkspaceName};
+use sidestack_topology::plan::{Placement, Plan};
+use sidestack_topology::planner::{self, Draft, Input};
+use sidestack_topology::revision::Content;
+
+use crate::error::{Error, Kind, Result};
+use crate::report::Event;
+use crate::session::Session;
+use crate::source::{self, Checkout, Inputs, Memo, ReadRequest, Stack};
+
+/// How long git may take to say whether a work tree is clean.
+const DIRTY: Duration = Duration::from_secs(2);
+
+/// What reading a checkout came to.
+pub(crate) struct Committed {
+    pub(crate) workspace: Workspace,
+    pub(crate) environment: Environment,
+    pub(crate) revision: Revision,
+    /// Whether this content was not a revision before.
+    pub(crate) new: bool,
+}
+
+/// A revision planned for an instance.
+pub(crate) struct Planned {
+    pub(crate) content: Content,
+    pub(crate) draft: Draft,
+    pub(crate) plan: Plan,
+}
+
+/// How `up` was asked to read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reading<'a> {
+    pub(crate) environment: Option<&'a str>,
+    pub(crate) files: &'a [PathBuf],
+    pub(crate) profiles: &'a [String],
+}
+
+/// The last reading of a folder: as long as its inputs are unchanged, reading
+/// again would give the same revision.
+#[derive(Serialize, Deserialize)]
+struct LastReading {
+    inputs: Inputs,
+    environment: String,
+    revision: u32,
+}
+
+impl Reading<'_> {
+    fn key(&self, folder: &Path) -> String {
+        let files = self.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(":");
+        let profiles = self.profiles.join(",");
+        format!("reading:{}:{}:{files}:{profiles}", folder.display(), self.environment.unwrap_or_default())
+    }
+}
+
+impl Session {
+    /// The revision of a checkout as it stands, committed if it is new.
+    ///
+    /// When nothing that was read has changed since the last time, nothing is
+    /// read again and Compose is not started.
+    ///
+    /// # Errors
+    /// Every fault of the stack, with its place; nothing is written then.
+    pub(crate) fn commit(&self, checkout: &Checkout, reading: Reading<'_>, message: Option<&str>) -> Result<Committed> {
+        if let Some(known) = self.known_reading(checkout, reading)? {
+            return Ok(known);
+        }
+        let (stack, content) = self.read(checkout, reading)?;
+        let wanted = match &stack.manifest.workspace {
+            Some(name) => name.clone(),
+            None => workspace_name(checkout)?,
+        };
+        let workspace = self.store.ensure_workspace(&checkout.identity, &wanted)?;
+        if workspace.name != wanted {
+            let known = stack.manifest.workspace.is_some() || !workspace.name.as_str().starts_with(wanted.as_str());
+            if known {
+                self.note(format!("this workspace is known as `{}`", workspace.name));
+            }
+        }
+        let environment = self.store.ensure_environment(workspace.id, &stack.environment)?;
+        let (revision, new) = self.store.commit_revision(environment.id, &content.to_canonical_json(), message)?;
+        let repository = checkout.repository.as_ref();
+        let dirty = match repository {
+            Some(repository) => self.wait(async { Ok(source::dirty(repository, DIRTY).await) })?,
+            None => None,
+        };
+        let sighting = Sighting {
+            branch: repository.and_then(|r| r.branch.clone()),
+            commit: repository.and_then(|r| r.commit.clone()),
+            dirty,
+            folder: checkout.folder.clone(),
+            seen: jiff::Timestamp::now(),
+        };
+        self.store.add_sighting(revision.id, &sighting)?;
+        let last = LastReading { inputs: stack.inputs, environment: environment.name.to_string(), revision: revision.number.0 };
+        if let Ok(text) = serde_json::to_string(&last) {
+            self.store.remember(&reading.key(&checkout.folder), &text)?;
+        }
+        if let Ok(text) = serde_json::to_string(&stack.memo) {
+            self.store.remember(&memo_key(&checkout.folder), &text)?;
+        }
+        Ok(Committed { workspace, environment, revision, new })
+    }
+
+    fn known_reading(&self, checkout: &Checkout, reading: Reading<'_>) -> Result<Option<Committed>> {
+        let Some(text) = self.store.recall(&reading.key(&checkout.folder))? else { return Ok(None) };
+        let Ok(last) = serde_json::from_str::<LastReading>(&text) else { return Ok(None) };
+        if !last.inputs.unchanged(&self.env, self.store.machine_key()) {
+            return Ok(None);
+        }
+        let Some(workspace) = self.store.workspace_by_identity(&checkout.identity)? else { return Ok(None) };
+        let environments = self.store.environments(workspace.id)?;
+        let Some(environment) = environments.into_iter().find(|e| e.name.as_str() == last.environment) else {
+            return Ok(None);
+        };
+        let revision = self.store.revision(environment.id, RevisionNumber(last.revision))?;
+        Ok(Some(Committed { workspace, environment, revision, new: false }))
+    }
+
+    /// Reads a checkout and checks it as a whole; writes nothing.
+    pub(crate) fn read(&self, checkout: &Checkout, reading: Reading<'_>) -> Result<(Stack, Content)> {
+        let memo: Memo = self
+            .store
+            .recall(&memo_key(&checkout.folder))?
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        // A stack of resources alone needs no Compose to be read.
+        let compose = self.compose();
+        let request = ReadRequest {
+            checkout,
+            environment: reading.environment,
+            shell: &self.env,
+            compose: compose.as_ref().ok().copied(),
+            machine_key: self.store.machine_key(),
+            memo: &memo,
+            files: reading.files,
+            profiles: reading.profiles,
+        };
+        let stack = match self.wait(async { Ok(source::read(&request).await) })? {
+            Ok(stack) => stack,
+            Err(source::SourceError::NoCompose(_)) => return Err(compose.err().unwrap_or_else(|| Error::new(Kind::Failed, "compose-missing", "Compose was not found"))),
+            Err(error) => return Err(error.into()),
+        };
+        let mut faults = stack.diagnostics.clone();
+        let modules = modules_of(&stack, &mut faults);
+        let builds: BTreeMap<String, String> =
+            stack.builds.iter().map(|(service, build)| (service.clone(), build.digest.clone())).collect();
+        let (templates, interpolation) = (BTreeMap::new(), BTreeMap::new());
+        let parsed: BTreeMap<String, Module> = modules.iter().map(|(name, (module, _))| (name.clone(), module.clone())).collect();
+        let input = Input {
+            manifest: &stack.manifest,
+            modules: &parsed,
+            model: stack.model.as_ref(),
+            builds: &builds,
+            templates: &templates,
+            interpolation: &interpolation,
+        };
+        let (draft, found) = planner::draft(input);
+        faults.extend(stack.document.locate_all(stack.environment.as_str(), found));
+        if has_errors(&faults) {
+            return Err(Error::invalid(faults));
+        }
+        for warning in faults.iter().filter(|d| d.severity == Severity::Warning) {
+            self.say(Event::Warning(warning.to_string()));
+        }
+        let used: BTreeSet<&str> = draft.modules().collect();
+        let content = Content {
+            manifest: stack.manifest.clone(),
+            modules: modules
+                .into_iter()
+                .filter(|(name, _)| used.contains(name.as_str()))
+                .map(|(name, (_, text))| (name, text))
+                .collect(),
+            model: stack.model.as_ref().and_then(|model| serde_json::to_value(model).ok()),
+            builds,
+            files: stack.files.clone(),
+            templates,
+            interpolation,
+            ..Content::default()
+        };
+        Ok((stack, content))
+    }
+
+    /// A revision's content, planned for an instance as it stands in the store.
+    ///
+    /// Leases nothing: without a slot, host ports are 0.
+    pub(crate) fn planned(&self, instance: &Instance, workspace_id: i64, content: Content) -> Result<Planned> {
+        let draft = drafted(&content)?;
+        let placement = self.placement(instance)?;
+        let layers = self.layers(instance, workspace_id)?;
+        let (plan, faults) = planner::place(&draft, &placement, &layers);
+        if has_errors(&faults) {
+            return Err(Error::invalid(faults).about(&instance.target));
+        }
+        Ok(Planned { content, draft, plan })
+    }
+
+    /// Where an instance stands, as far as the store knows.
+    pub(crate) fn placement(&self, instance: &Instance) -> Result<Placement> {
+        let project = instance.target.project();
+        Ok(Placement {
+            target: instance.target.clone(),
+            install: self.store.install_id().to_owned(),
+            instance_id: instance.uid.clone(),
+            generation: instance.generation,
+            revision: instance.revision,
+            slot: instance.slot.as_ref().map(|lease| lease.slot),
+            subnet: instance.slot.as_ref().map(|lease| lease.subnet.clone()),
+            ports: self.store.known_offsets(instance.environment, "port")?,
+            networks: self.store.known_offsets(instance.environment, "network")?,
+            checkout: instance.checkout.as_deref().unwrap_or(Path::new("/")).display().to_string(),
+            files: self.tree(&project).join("files").display().to_string(),
+        })
+    }
+
+    /// The content of a revision.
+    pub(crate) fn content(&self, environment_id: i64, number: RevisionNumber) -> Result<(Revision, Content)> {
+        let revision = self.store.revision(environment_id, number)?;
+        let content = content_of(&revision)?;
+        Ok((revision, content))
+    }
+}
+
+/// A revision's text as content.
+pub(crate) fn content_of(revision: &Revision) -> Result<Content> {
+    Content::from_json(&revision.content)
+        .map_err(|error| Error::new(Kind::Failed, "revision", format!("{} cannot be read: {error}", revision.number)))
+}
+
+/// The draft of a stored revision. Its modules are its own, whatever the
+/// catalogue of this version says.
+pub(crate) fn drafted(content: &Content) -> Result<Draft> {
+    let mut modules = BTreeMap::new();
+    for (name, text) in &content.modules {
+        let module = match catalog::builtin().get(name) {
+            Some(entry) if entry.text == *text => entry.module.clone(),
+            _ => catalog::parse(&format!("{name}.yaml"), text).map_err(Error::invalid)?,
+        };
+        modules.insert(name.clone(), module);
+    }
+    let model = match &content.model {
+        Some(model) => Some(serde_json::from_value(model.clone()).map_err(|error| {
+            Error::new(Kind::Failed, "revision", format!("the compose model of the revision cannot be read: {error}"))
+        })?),
+        None => None,
+    };
+    let input = Input {
+        manifest: &content.manifest,
+        modules: &modules,
+        model: model.as_ref(),
+        builds: &content.builds,
+        templates: &content.templates,
+        interpolation: &content.interpolation,
+    };
+    let (draft, faults) = planner::draft(input);
+    if has_errors(&faults) { Err(Error::invalid(faults)) } else { Ok(draft) }
+}
+
+/// The catalogue and the stack's own modules, which win.
+fn modules_of(stack: &Stack, faults: &mut Vec<Diagnostic>) -> BTreeMap<String, (Module, String)> {
+    let mut modules: BTreeMap<String, (Module, String)> = catalog::builtin()
+        .iter()
+        .map(|entry| (entry.module.name.clone(), (entry.module.clone(), entry.text.clone())))
+        .collect();
+    for (name, (file, text)) in &stack.modules {
+        match catalog::parse(file, text) {
+            Ok(module) if module.name != *name => {
+                let message = format!("`{file}` is called `{name}`, the module in it `{}`", module.name);
+                faults.push(Diagnostic::error(&["name"], message).located(file, text).hint("give both the same name"));
+            }
+            Ok(module) => {
+                modules.insert(name.clone(), (module, text.clone()));
+            }
+            Err(found) => faults.extend(found),
+        }
+    }
+    modules
+}
+
+fn memo_key(folder: &Path) -> String {
+    format!("contexts:{}", folder.display())
+}
+
+/// A workspace is called after its folder; in a linked worktree, after the main one.
+pub(crate) fn workspace_name(checkout: &Checkout) -> Result<WorkspaceName> {
+    let folder = checkout
+        .repository
+        .as_ref()
+        .filter(|repository| repository.linked)
+        .and_then(|repository| {
+            let within = checkout.folder.strip_prefix(&repository.root).ok()?;
+            Some(repository.main_root.as_ref()?.join(within))
+        })
+        .unwrap_or_else(|| checkout.folder.clone());
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (name, _) = names::derive(&name, "stack");
+    name.parse().map_err(|error: names::NameError| Error::new(Kind::Usage, "name", error.to_string()))
+}
