@@ -131,15 +131,24 @@ fn escapes(raw: &str) -> String {
             Some('$') => Some("$$"),
             _ => None,
         };
-        let octal = after
-            .strip_prefix('0')
-            .and_then(|digits| u8::from_str_radix(digits.get(..3)?, 8).ok());
         if let Some(simple) = simple {
             out.push_str(simple);
             rest = &after[1..];
-        } else if let Some(byte) = octal {
-            out.push(char::from(byte));
-            rest = &after[4..];
+        } else if let Some(digits) = after.strip_prefix('0') {
+            // Three octal digits are a character; else Compose loses the zero, and so do we.
+            let octal = digits
+                .get(..3)
+                .filter(|three| three.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|three| u8::from_str_radix(three, 8).ok());
+            match octal {
+                Some(code) => out.push(char::from(code)),
+                None => out.push('\\'),
+            }
+            rest = if octal.is_some() {
+                &digits[3..]
+            } else {
+                digits
+            };
         } else {
             out.push('\\');
             rest = after;
@@ -148,13 +157,26 @@ fn escapes(raw: &str) -> String {
     out + rest
 }
 
-/// `$$` is a plain dollar; any other dollar is an expansion, and then the text is left as it is.
+/// `$$` is a plain dollar, and so is one that no name and no brace follows; any other dollar is an expansion, and then
+/// the text is left as it is.
 fn dollars(text: &str) -> (String, bool) {
-    if text.replace("$$", "").contains('$') {
-        (text.to_owned(), true)
-    } else {
-        (text.replace("$$", "$"), false)
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        out.push(c);
+        if c == '$' {
+            match chars.peek() {
+                Some('$') => {
+                    chars.next();
+                }
+                Some(&next) if next == '_' || next == '{' || next.is_ascii_alphabetic() => {
+                    return (text.to_owned(), true);
+                }
+                _ => {}
+            }
+        }
     }
+    (out, false)
 }
 
 #[cfg(test)]
@@ -199,6 +221,14 @@ mod tests {
             ("K=\"a\\$b$$c\"", "a$b$c"),
             ("K=a$$b", "a$b"),
             ("K=\"\\0101\"", "A"),
+            ("K=\"\\0377\"", "\u{ff}"),
+            ("K=\"\\0777\"", "\\777"),
+            ("K=\"\\07a\"", "\\7a"),
+            ("K= #c", "#c"),
+            ("K=v\t# c", "v\t# c"),
+            ("K=a$1$$b", "a$1$b"),
+            ("K=a$", "a$"),
+            ("K=\"a$-b\"", "a$-b"),
         ] {
             assert_eq!(one(text), (expected.to_owned(), false), "{text:?}");
         }
@@ -210,7 +240,9 @@ mod tests {
             ("K=a$B", "a$B"),
             ("K=\"${B:-x}\"", "${B:-x}"),
             ("K=$$a$b", "$$a$b"),
-            ("K=a$", "a$"),
+            ("K=a$1$B", "a$1$B"),
+            ("K=a${b", "a${b"),
+            ("K=\\$x", "\\$x"),
             ("K", "${K}"),
             ("export K\n", "${K}"),
         ] {

@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A parsed reference. As text, and serialised, it is what was written; two are the same when their texts are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reference {
+pub struct Reference(Arc<Parsed>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Parsed {
     text: String,
     provider: Provider,
 }
@@ -72,17 +76,17 @@ pub enum ReferenceError {
 impl Reference {
     /// Where it leads.
     pub fn provider(&self) -> &Provider {
-        &self.provider
+        &self.0.provider
     }
 
     /// What was written.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// Whether it leads into the operating system's keychain.
     pub fn is_keychain(&self) -> bool {
-        matches!(self.provider, Provider::Keychain { .. })
+        matches!(self.0.provider, Provider::Keychain { .. })
     }
 
     /// The reference to a keychain entry.
@@ -156,10 +160,10 @@ impl FromStr for Reference {
                 }
             }
         };
-        Ok(Self {
+        Ok(Self(Arc::new(Parsed {
             text: text.to_owned(),
             provider,
-        })
+        })))
     }
 }
 
@@ -230,19 +234,19 @@ fn split_words(text: &str) -> Result<Vec<String>, &'static str> {
 
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0.text)
     }
 }
 
 impl fmt::Debug for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reference({})", self.text)
+        write!(f, "Reference({})", self.0.text)
     }
 }
 
 impl Serialize for Reference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
+        serializer.serialize_str(&self.0.text)
     }
 }
 
@@ -261,7 +265,7 @@ mod tests {
     fn provider(text: &str) -> Provider {
         let reference: Reference = text.parse().unwrap();
         assert_eq!(reference.to_string(), text);
-        reference.provider
+        reference.provider().clone()
     }
 
     #[test]

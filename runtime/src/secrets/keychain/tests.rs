@@ -76,13 +76,26 @@ fn skipped(why: &str) {
 
 /// Runs a shell script with `STEP NAME` as a function that runs one of the steps above in a process of its own.
 fn script(home: &Path, program: &str, arguments: &[&str], text: &str) {
-    let step = format!(
-        "step() {{ {STEP}=\"$1\" \"$EXE\" --exact secrets::keychain::tests::step >\"$HOME/log\" 2>&1 || \
-         {{ cat \"$HOME/log\"; exit 1; }}; }}\nset -e\n"
+    let text = format!(
+        r#"
+        set -e
+        step() {{
+            {STEP}="$1" "$EXE" --exact secrets::keychain::tests::step >"$HOME/log" 2>&1 &&
+                grep -q "1 passed" "$HOME/log" || {{ cat "$HOME/log"; exit 1; }}
+        }}
+        until_there() {{
+            for _ in $(seq 200); do
+                dbus-send --session --print-reply --dest=org.freedesktop.DBus / \
+                    org.freedesktop.DBus.NameHasOwner string:org.freedesktop.secrets | grep -q true && return
+                sleep 0.05
+            done
+            echo "no Secret Service came"; exit 1
+        }}
+        {text}"#
     );
     let output = Command::new(program)
         .args(arguments)
-        .args(["sh", "-c", &(step + text)])
+        .args(["sh", "-c", &text])
         .env_remove("DBUS_SESSION_BUS_ADDRESS")
         .env("EXE", std::env::current_exe().unwrap())
         .env("HOME", home)
@@ -108,13 +121,13 @@ fn entries_are_seen_by_other_processes_and_a_locked_keyring_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let daemon = "gnome-keyring-daemon --foreground --components=secrets";
     let unlocked = format!(
-        "printf '\\n' | {daemon} --unlock >/dev/null 2>&1 & trap \"kill $!\" EXIT; sleep 1\n\
+        "printf '\\n' | {daemon} --unlock >/dev/null 2>&1 & trap \"kill $!\" EXIT; until_there\n\
          step write; step read; step delete; step write\n"
     );
     script(home.path(), "dbus-run-session", &["--"], &unlocked);
     // The keyring of the first session has a password now, and nobody gives it.
     let locked = format!(
-        "{daemon} </dev/null >/dev/null 2>&1 & trap \"kill $!\" EXIT; sleep 1\nstep locked\n"
+        "{daemon} </dev/null >/dev/null 2>&1 & trap \"kill $!\" EXIT; until_there\nstep locked\n"
     );
     script(home.path(), "dbus-run-session", &["--"], &locked);
 }
