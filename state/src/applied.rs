@@ -1,5 +1,7 @@
 //! What was handed to Docker, and how it went: the digests, and the history that `why` tells.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, params};
 use sidestack_topology::names::RevisionNumber;
@@ -96,6 +98,20 @@ impl Store {
     /// The last handing-over that went well.
     pub fn last_good(&self, instance_id: i64) -> Result<Option<Applied>> {
         self.last(instance_id, "outcome = 'ok'")
+    }
+
+    /// The last handing-over of every instance, by its row id, and whether one of
+    /// that instance ever went well. One query, however many instances there are.
+    pub fn last_applied_of_all(&self) -> Result<BTreeMap<i64, (Applied, bool)>> {
+        self.read(|connection| {
+            let mut list = connection.prepare(
+                "SELECT digest, revision, outcome, detail, record, at, instance,
+                        EXISTS (SELECT 1 FROM applied AS good WHERE good.instance = applied.instance AND good.outcome = 'ok')
+                 FROM applied WHERE id IN (SELECT max(id) FROM applied GROUP BY instance)",
+            )?;
+            let rows = list.query_map([], |row| Ok((row.get(6)?, (applied_row(row)?, row.get(7)?))))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 
     fn last(&self, instance: i64, condition: &str) -> Result<Option<Applied>> {

@@ -317,15 +317,23 @@ fn opening_again_in_one_process_keeps_the_first_ones_locks() {
     let (_root, home) = root();
     let first = Store::open(&home).unwrap();
     first.remember("k", "v").unwrap();
-    assert!(home.join("store.db-wal").exists());
-    drop(Store::open(&home).unwrap());
+    // With an empty log nothing but the header is read before SQLite opens the file, and
+    // SQLite closes nothing while the second stands: neither would put a lost lock back.
+    let raw = Connection::open(home.join("store.db")).unwrap();
+    raw.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+    drop(raw);
+    assert_eq!(fs::metadata(home.join("store.db-wal")).unwrap().len(), 0);
+    let second = Store::open(&home).unwrap();
     // Had that dropped our lock, the next process would take itself for the last one and remove the log.
     assert_eq!(all("touch", &home, 1).len(), 1);
     assert!(
         home.join("store.db-wal").exists(),
         "the log was removed from under an open store"
     );
-    assert_eq!(first.recall("k").unwrap().as_deref(), Some("v"));
+    for store in [&first, &second] {
+        assert_eq!(store.recall("k").unwrap().as_deref(), Some("v"));
+    }
 }
 
 fn touch(home: &Path) {
