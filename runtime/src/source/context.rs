@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -245,6 +246,18 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// HMAC-SHA-256 of several texts, one after the other, in hex.
+pub(super) fn hmac(key: &[u8; 32], texts: &[&[u8]]) -> String {
+    // The block form of the key, as RFC 2104 has it: zeros fill it up. This way no length can be wrong.
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(key);
+    let mut mac = Hmac::<Sha256>::new(&block.into());
+    for text in texts {
+        mac.update(text);
+    }
+    hex(&mac.finalize().into_bytes())
 }
 
 fn file_digest(path: &Path, meta: &Metadata, now: Duration, old: &Memo, new: &mut Memo) -> Result<String, ContextError> {

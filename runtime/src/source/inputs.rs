@@ -11,11 +11,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::context::{Folder, hex};
+use super::context::{Folder, hex, hmac};
 use super::index::{self, WorkTree};
 
 /// Larger files are not taken for something a stack is read from.
@@ -217,7 +216,5 @@ fn names(folder: &Path) -> io::Result<Option<BTreeSet<String>>> {
 
 /// HMAC-SHA-256 of a value with the machine's key, in hex.
 fn keyed(machine_key: &[u8; 32], value: &OsStr) -> String {
-    let mut mac = Hmac::<Sha256>::new(&(*machine_key).into());
-    mac.update(value.as_encoded_bytes());
-    hex(&mac.finalize().into_bytes())
+    hmac(machine_key, &[value.as_encoded_bytes()])
 }

@@ -270,7 +270,7 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>)
 /// Refuses texts that could be taken for tokens or placeholders, that no terminal and no YAML carries, and secrets in
 /// keys, where nothing is ever filled in.
 fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
-    let mut refuse = |text: &str, path: &[String]| {
+    let refuse = |text: &str, path: &[String], faults: &mut Vec<Diagnostic>| {
         if let Some(c) = text.chars().find(|&c| is_refused(c)) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let message = format!("the character U+{:04X} is not allowed in a compose file", u32::from(c));
@@ -278,7 +278,7 @@ fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &m
         }
     };
     match value {
-        Value::String(text) => refuse(text, path),
+        Value::String(text) => refuse(text, path, faults),
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
                 path.push(at.to_string());
@@ -288,7 +288,7 @@ fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &m
         }
         Value::Object(map) => {
             for (key, value) in map {
-                refuse(key, path);
+                refuse(key, path, faults);
                 if let Some(name) = stand_ins.name_in(key) {
                     let at: Vec<&str> = path.iter().map(String::as_str).collect();
                     let message = format!("`{name}` looks like a secret, but stands in a name, where nothing is filled in");

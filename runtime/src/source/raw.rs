@@ -144,7 +144,7 @@ impl Explorer<'_> {
                     self.raw.env_files.push(EnvFile { path, service: name.to_owned(), raw });
                 }
             }
-            for path in list(part.get("label_file")).into_iter().flat_map(|item| self.paths(Some(item), base)) {
+            for path in self.paths(part.get("label_file"), base) {
                 self.inputs.watch(&path);
             }
             let build = part.get("build").map(with_merged).unwrap_or_default();

@@ -6,10 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
-
-use super::context::hex;
+use super::context::hmac;
 
 /// Lower case, so that an image's name takes it.
 const PREFIX: &str = "ssstandin0x";
@@ -35,10 +32,8 @@ impl StandIns {
 
     /// The word for a variable, and the token that will take its place.
     pub(super) fn add(&mut self, name: &str, token: String) -> String {
-        let mut mac = Hmac::<Sha256>::new(&self.key.into());
-        mac.update(b"stand-in ");
-        mac.update(name.as_bytes());
-        let word = format!("{PREFIX}{}", &hex(&mac.finalize().into_bytes())[..DIGITS]);
+        let digits = hmac(&self.key, &[b"stand-in ", name.as_bytes()]);
+        let word = format!("{PREFIX}{}", &digits[..DIGITS]);
         self.by_word.insert(word.clone(), StandIn { name: name.to_owned(), token });
         word
     }
