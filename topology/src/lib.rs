@@ -3,9 +3,14 @@
 //! Nothing here touches the clock, files, the process environment, the network
 //! or randomness; everything is a function from data to data.
 
+// The fixtures of tests are also the benchmark's, which sees this crate from outside.
+#[cfg(test)]
+extern crate self as sidestack_topology;
+
 pub mod compose;
 pub mod diagnostic;
 pub mod diff;
+pub mod graph;
 pub mod interpolate;
 mod isolation;
 pub mod manifest;
@@ -20,5 +25,6 @@ pub mod render;
 pub mod revision;
 pub mod secret;
 pub mod template;
+pub mod text;
 pub mod units;
 pub mod yaml;

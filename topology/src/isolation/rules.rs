@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::compose::{FileGrant, Network, Project, Service, Volume};
+use crate::compose::{Condition, FileGrant, Network, Project, Service, Volume};
 use crate::diagnostic::Diagnostic;
 use crate::module::Protocol;
 use crate::placeholder;
@@ -66,19 +66,51 @@ pub(super) fn active<'a>(
 
 /// The order is the runtime's business and leaves the model.
 pub(super) fn order(service: &mut Service, active: &BTreeSet<&str>) -> BTreeMap<String, After> {
-    std::mem::take(&mut service.depends_on)
+    let mut after: BTreeMap<String, After> = std::mem::take(&mut service.depends_on)
         .into_iter()
         .filter(|(name, _)| active.contains(name.as_str()))
         .map(|(name, needed)| {
+            let (condition, required) = (needed.condition, needed.required);
             (
                 name,
                 After {
-                    condition: needed.condition,
-                    required: needed.required,
+                    condition,
+                    required,
                 },
             )
         })
-        .collect()
+        .collect();
+    for name in joined(service) {
+        if active.contains(name.as_str()) {
+            after.entry(name).or_insert(After {
+                condition: Condition::Started,
+                required: true,
+            });
+        }
+    }
+    after
+}
+
+/// Services whose network, processes or volumes this one joins: Docker cannot
+/// start it before them.
+fn joined(service: &Service) -> Vec<String> {
+    let text = |key: &str| service.rest.get(key).and_then(Value::as_str);
+    let modes = [service.network_mode.as_deref(), text("pid"), text("ipc")];
+    let mut names: Vec<String> = modes
+        .into_iter()
+        .flatten()
+        .filter_map(|mode| mode.strip_prefix("service:"))
+        .map(str::to_owned)
+        .collect();
+    if let Some(Value::Array(from)) = service.rest.get("volumes_from") {
+        let sources = from.iter().filter_map(Value::as_str);
+        names.extend(
+            sources
+                .filter_map(|source| source.split(':').next())
+                .map(str::to_owned),
+        );
+    }
+    names
 }
 
 /// Names are scoped by leaving them to the place, which puts the project before

@@ -15,6 +15,8 @@ mod resolve;
 pub mod variables;
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
