@@ -11,7 +11,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sidestack_topology::compose::Condition;
 use sidestack_topology::plan::{After, Plan};
 
 pub use self::steps::{Refusal, Step};
@@ -70,25 +69,9 @@ pub(crate) fn is_ready(container: &Container, observed: &Observed, ready: &BTree
     }
 }
 
-/// What a service waits for: what the files say, and services whose network or
-/// volumes it joins.
+/// What a service waits for.
 pub(crate) fn edges(plan: &Plan, service: &str) -> BTreeMap<String, After> {
-    let Some(planned) = plan.services.get(service) else { return BTreeMap::new() };
-    let mut edges = planned.after.clone();
-    let mut joined: Vec<&str> = Vec::new();
-    joined.extend(planned.compose.network_mode.as_deref());
-    for key in ["pid", "ipc"] {
-        joined.extend(planned.compose.rest.get(key).and_then(serde_json::Value::as_str));
-    }
-    let mut names: Vec<String> =
-        joined.into_iter().filter_map(|mode| mode.strip_prefix("service:")).map(str::to_owned).collect();
-    if let Some(serde_json::Value::Array(from)) = planned.compose.rest.get("volumes_from") {
-        names.extend(from.iter().filter_map(|v| v.as_str()).map(|v| v.split(':').next().unwrap_or(v).to_owned()));
-    }
-    for name in names.into_iter().filter(|name| plan.services.contains_key(name)) {
-        edges.entry(name).or_insert(After { condition: Condition::Started, required: true });
-    }
-    edges
+    plan.services.get(service).map(|planned| planned.after.clone()).unwrap_or_default()
 }
 
 /// Decides what brings an instance to where its plan wants it.

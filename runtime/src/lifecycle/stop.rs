@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
+use sidestack_topology::order::order;
 
 use crate::api::{Done, TargetWords};
-use crate::decide;
 use crate::engine::{Container, Engine};
 use crate::error::{Error, Result};
 use crate::observe;
@@ -131,23 +131,9 @@ impl Session {
             let workspace = self.store.workspace(&instance.target.workspace)?;
             let (_, content) = self.content(instance.environment, revision)?;
             let plan = self.planned(instance, workspace.id, content)?.plan;
-            let mut ranks: BTreeMap<String, usize> = BTreeMap::new();
-            // As many rounds as there are services settle every order there can be.
-            for _ in 0..plan.services.len() {
-                for name in plan.services.keys() {
-                    let mut before: Vec<String> = decide::edges(&plan, name).into_keys().collect();
-                    before.extend(plan.services.iter().filter(|(_, s)| s.resource.is_some()).map(|(n, _)| n.clone()));
-                    let is_resource = plan.services.get(name).is_some_and(|s| s.resource.is_some());
-                    let rank = before
-                        .iter()
-                        .filter(|other| *other != name && !(is_resource && plan.services.get(*other).is_some_and(|s| s.resource.is_some()) && !decide::edges(&plan, name).contains_key(*other)))
-                        .map(|other| ranks.get(other).copied().unwrap_or(0) + 1)
-                        .max()
-                        .unwrap_or(0);
-                    ranks.insert(name.clone(), rank);
-                }
-            }
-            Ok(ranks)
+            let levels = order(&plan).unwrap_or_default();
+            let ranks = levels.into_iter().enumerate();
+            Ok(ranks.flat_map(|(rank, names)| names.into_iter().map(move |name| (name, rank))).collect())
         };
         planned().unwrap_or_default()
     }
