@@ -28,6 +28,8 @@ use super::dockerignore::Patterns;
 const MAX_FILES: usize = 200_000;
 /// More bytes are refused.
 const MAX_BYTES: u64 = 4 << 30;
+/// The fingerprint and the digest of a folder that does not exist.
+pub(super) const ABSENT: &str = "absent";
 /// Longer than a file system's clock takes to tick.
 const TICK: Duration = Duration::from_millis(20);
 /// What may change unnoticed is not remembered; wide, for file systems with coarse clocks.
@@ -53,7 +55,10 @@ pub enum ContextError {
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ContextError + '_ {
-    move |cause| ContextError::Io { path: path.to_owned(), cause }
+    move |cause| ContextError::Io {
+        path: path.to_owned(),
+        cause,
+    }
 }
 
 /// Digests of files by path, valid as long as size, times, inode and mode are the same. Only a memory: without it
@@ -88,7 +93,11 @@ impl Folder {
             name.push(".dockerignore");
             PathBuf::from(name)
         });
-        let read = |path: &Path| fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let read = |path: &Path| {
+            fs::read(path)
+                .ok()
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        };
         let ignore_text = own
             .and_then(|path| read(&path))
             .or_else(|| read(&root.join(".dockerignore")))
@@ -113,14 +122,26 @@ impl Folder {
 
     /// Over what `stat` says of every file.
     pub(super) fn fingerprint(&self) -> Result<String, ContextError> {
+        if self.is_absent() {
+            return Ok(ABSENT.to_owned());
+        }
         Ok(self.stamp(&self.settled()?))
     }
 
     /// The fingerprint and the digest of the same moment. Digests of files come from `old` where they are still valid,
     /// and go to `new`.
-    pub(super) fn digest(&self, old: &Memo, new: &mut Memo) -> Result<(String, String), ContextError> {
+    pub(super) fn digest(
+        &self,
+        old: &Memo,
+        new: &mut Memo,
+    ) -> Result<(String, String), ContextError> {
+        if self.is_absent() {
+            return Ok((ABSENT.to_owned(), ABSENT.to_owned()));
+        }
         let entries = self.settled()?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let mut hash = Sha256::new();
         for entry in &entries {
             let path = self.root.join(&entry.path);
@@ -141,6 +162,10 @@ impl Folder {
         Ok((self.stamp(&entries), hex(&hash.finalize())))
     }
 
+    fn is_absent(&self) -> bool {
+        matches!(fs::metadata(&self.root), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
     fn stamp(&self, entries: &[Entry]) -> String {
         let mut hash = Sha256::new();
         part(&mut hash, self.ignore_text.as_bytes());
@@ -159,11 +184,13 @@ impl Folder {
     /// The entries, looked at when none of them was written within the last tick.
     fn settled(&self) -> Result<Vec<Entry>, ContextError> {
         for _ in 0..5 {
-            let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let before = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
             let entries = self.entries()?;
-            let unsettled = entries
-                .iter()
-                .any(|entry| !entry.meta.is_dir() && written(&entry.meta).is_some_and(|at| at + TICK > before));
+            let unsettled = entries.iter().any(|entry| {
+                !entry.meta.is_dir() && written(&entry.meta).is_some_and(|at| at + TICK > before)
+            });
             if !unsettled {
                 return Ok(entries);
             }
@@ -242,10 +269,12 @@ pub(super) fn part(hash: &mut Sha256, bytes: &[u8]) {
 
 /// Bytes in lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// HMAC-SHA-256 of several texts, one after the other, in hex.
@@ -260,7 +289,13 @@ pub(super) fn hmac(key: &[u8; 32], texts: &[&[u8]]) -> String {
     hex(&mac.finalize().into_bytes())
 }
 
-fn file_digest(path: &Path, meta: &Metadata, now: Duration, old: &Memo, new: &mut Memo) -> Result<String, ContextError> {
+fn file_digest(
+    path: &Path,
+    meta: &Metadata,
+    now: Duration,
+    old: &Memo,
+    new: &mut Memo,
+) -> Result<String, ContextError> {
     let stamp = stat_text(meta);
     let known = path.to_str().and_then(|path| old.files.get(path));
     let digest = match known {
@@ -294,7 +329,10 @@ fn stat_text(meta: &Metadata) -> String {
 /// When a file was last changed in any way, since 1970.
 fn written(meta: &Metadata) -> Option<Duration> {
     let seconds = u64::try_from(meta.ctime()).ok()?;
-    Some(Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0)))
+    Some(Duration::new(
+        seconds,
+        u32::try_from(meta.ctime_nsec()).unwrap_or(0),
+    ))
 }
 
 #[cfg(test)]

@@ -75,8 +75,11 @@ impl Inputs {
         let variable = |(name, seen): (&String, &Option<String>)| {
             shell.get(name).map(|value| keyed(machine_key, value)) == *seen
         };
-        let file = |(path, seen): (&PathBuf, &Option<String>)| hash(path).is_ok_and(|now| now == *seen);
-        let listing = |(folder, seen): (&PathBuf, &Option<BTreeSet<String>>)| names(folder).is_ok_and(|now| now == *seen);
+        let file =
+            |(path, seen): (&PathBuf, &Option<String>)| hash(path).is_ok_and(|now| now == *seen);
+        let listing = |(folder, seen): (&PathBuf, &Option<BTreeSet<String>>)| {
+            names(folder).is_ok_and(|now| now == *seen)
+        };
         self.sound
             && self.compose_binary.iter().all(program)
             && self.variables.iter().all(variable)
@@ -84,14 +87,19 @@ impl Inputs {
             && self.listings.iter().all(listing)
             && self.tracking_unchanged()
             && self.contexts.iter().all(|context| {
-                context.folder().fingerprint().is_ok_and(|now| now == context.fingerprint)
+                context
+                    .folder()
+                    .fingerprint()
+                    .is_ok_and(|now| now == context.fingerprint)
             })
     }
 
     /// SHA-256 over the whole record, in hex.
     pub fn digest(&self) -> String {
         // Maps with text keys and texts always become JSON; paths are checked when they are recorded.
-        hex(&Sha256::digest(serde_json::to_vec(self).unwrap_or_default()))
+        hex(&Sha256::digest(
+            serde_json::to_vec(self).unwrap_or_default(),
+        ))
     }
 
     /// Reads a file and records it. `None` when it is absent, and then that is recorded.
@@ -100,7 +108,10 @@ impl Inputs {
     /// Any other reason why it cannot be read.
     pub(super) fn read(&mut self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let content = content(path)?;
-        self.note(path, content.as_deref().map(|bytes| hex(&Sha256::digest(bytes))));
+        self.note(
+            path,
+            content.as_deref().map(|bytes| hex(&Sha256::digest(bytes))),
+        );
         Ok(content)
     }
 
@@ -127,26 +138,47 @@ impl Inputs {
     }
 
     /// Records a variable of the user's environment.
-    pub(super) fn variable(&mut self, name: &str, shell: &BTreeMap<String, OsString>, machine_key: &[u8; 32]) {
+    pub(super) fn variable(
+        &mut self,
+        name: &str,
+        shell: &BTreeMap<String, OsString>,
+        machine_key: &[u8; 32],
+    ) {
         let seen = shell.get(name).map(|value| keyed(machine_key, value));
         self.variables.insert(name.to_owned(), seen);
     }
 
     /// Asks git's index about files, and records the answer. Gives those that are tracked.
     pub(super) fn ask_tracked(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        let places: BTreeMap<PathBuf, &PathBuf> = files.iter().map(|file| (index::place(file), file)).collect();
+        let places: BTreeMap<PathBuf, &PathBuf> = files
+            .iter()
+            .map(|file| (index::place(file), file))
+            .collect();
         let tracked = self.tracked_now(&places.keys().cloned().collect());
-        self.tracked.extend(places.keys().map(|place| (place.clone(), tracked.contains(place))));
-        places.into_iter().filter(|(place, _)| tracked.contains(place)).map(|(_, file)| file.clone()).collect()
+        self.tracked.extend(
+            places
+                .keys()
+                .map(|place| (place.clone(), tracked.contains(place))),
+        );
+        places
+            .into_iter()
+            .filter(|(place, _)| tracked.contains(place))
+            .map(|(_, file)| file.clone())
+            .collect()
     }
 
     fn tracked_now(&self, places: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        self.work_tree.as_ref().map(|tree| index::tracked(tree, places)).unwrap_or_default()
+        self.work_tree
+            .as_ref()
+            .map(|tree| index::tracked(tree, places))
+            .unwrap_or_default()
     }
 
     fn tracking_unchanged(&self) -> bool {
         let now = self.tracked_now(&self.tracked.keys().cloned().collect());
-        self.tracked.iter().all(|(file, seen)| now.contains(file) == *seen)
+        self.tracked
+            .iter()
+            .all(|(file, seen)| now.contains(file) == *seen)
     }
 }
 
@@ -177,7 +209,14 @@ impl Program {
 fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(error),
     };
     // Asked before opening, since opening a pipe would block.
@@ -185,7 +224,9 @@ fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("it is not an ordinary file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0).min(1 << 20));
-    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(io::Error::other("it is larger than 64 MiB"));
     }
@@ -200,7 +241,14 @@ fn hash(path: &Path) -> io::Result<Option<String>> {
 fn names(folder: &Path) -> io::Result<Option<BTreeSet<String>>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(error),
     };
     let mut names = BTreeSet::new();

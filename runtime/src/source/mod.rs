@@ -23,9 +23,9 @@ mod read;
 mod report;
 mod sensitive;
 mod standin;
-mod variables;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -168,7 +168,10 @@ impl SourceError {
 
 fn summary(diagnostics: &[Diagnostic]) -> String {
     use sidestack_topology::diagnostic::Severity;
-    let errors: Vec<_> = diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
+    let errors: Vec<_> = diagnostics
+        .iter()
+        .filter(|d| d.severity == Severity::Error)
+        .collect();
     match errors.as_slice() {
         [] => "the stack is not valid".to_owned(),
         [only] => only.message.clone(),

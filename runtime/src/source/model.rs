@@ -36,7 +36,10 @@ impl Maker<'_> {
             Ok(root) => root,
             Err(error) => {
                 // The error's own text may quote a value.
-                let message = format!("Compose printed a model that is no JSON, at line {}", error.line());
+                let message = format!(
+                    "Compose printed a model that is no JSON, at line {}",
+                    error.line()
+                );
                 faults.push(Diagnostic::error(&[], message));
                 return Project::default();
             }
@@ -61,7 +64,13 @@ impl Maker<'_> {
             // Names of types and keys only; values are not quoted for the types that the model has, but numbers are.
             let what = error.to_string();
             let what = what.split('`').next().unwrap_or_default();
-            faults.push(Diagnostic::error(&[], format!("Compose printed a model that is not understood: {}", what.trim_end())));
+            faults.push(Diagnostic::error(
+                &[],
+                format!(
+                    "Compose printed a model that is not understood: {}",
+                    what.trim_end()
+                ),
+            ));
             Project::default()
         })
     }
@@ -75,13 +84,25 @@ impl Maker<'_> {
         let Value::Object(root) = root else { return };
         root.remove("name");
         for kind in ["networks", "volumes", "configs", "secrets"] {
-            let Some(Value::Object(objects)) = root.get_mut(kind) else { continue };
+            let Some(Value::Object(objects)) = root.get_mut(kind) else {
+                continue;
+            };
             for (key, object) in objects {
-                let Value::Object(object) = object else { continue };
-                if object.get("name").and_then(Value::as_str) == Some(&format!("{PLACEHOLDER}_{key}")) {
+                let Value::Object(object) = object else {
+                    continue;
+                };
+                if object.get("name").and_then(Value::as_str)
+                    == Some(&format!("{PLACEHOLDER}_{key}"))
+                {
                     object.remove("name");
                 }
-                let Some(variable) = object.get("environment").and_then(Value::as_str).map(str::to_owned) else { continue };
+                let Some(variable) = object
+                    .get("environment")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+                else {
+                    continue;
+                };
                 let content = if kind == "configs" && !looks_secret(&variable) {
                     self.sources.plain(&variable)
                 } else {
@@ -97,30 +118,59 @@ impl Maker<'_> {
 
     /// Values that services have from their `env_file`s.
     fn services(&self, root: &mut Value, faults: &mut Vec<Diagnostic>) {
-        let Some(Value::Object(services)) = root.get_mut("services") else { return };
+        let Some(Value::Object(services)) = root.get_mut("services") else {
+            return;
+        };
         for (name, service) in services {
             // The service's own files first, and of those the last, since it wins; others may come by `extends`.
-            let (own, others): (Vec<_>, Vec<_>) = self.env_files.iter().partition(|(file, _)| file.service == *name);
-            let files: Vec<&Dotenv> = own.iter().rev().chain(others.iter()).map(|(_, dotenv)| dotenv).collect();
+            let (own, others): (Vec<_>, Vec<_>) = self
+                .env_files
+                .iter()
+                .partition(|(file, _)| file.service == *name);
+            let files: Vec<&Dotenv> = own
+                .iter()
+                .rev()
+                .chain(others.iter())
+                .map(|(_, dotenv)| dotenv)
+                .collect();
             let own: BTreeSet<&Path> = own.iter().map(|(file, _)| file.path.as_path()).collect();
-            let Some(Value::Object(environment)) = service.get_mut("environment") else { continue };
+            let Some(Value::Object(environment)) = service.get_mut("environment") else {
+                continue;
+            };
             for (key, value) in environment.iter_mut() {
                 let Value::String(text) = value else { continue };
-                if let Some(new) = self.from_env_files(key, text, &files, &own, faults) {
+                if let Some(new) = self.value_of_env_files(key, text, &files, &own, faults) {
                     *text = new;
                 }
             }
         }
     }
 
-    fn from_env_files(&self, key: &str, text: &str, files: &[&Dotenv], own: &BTreeSet<&Path>, faults: &mut Vec<Diagnostic>) -> Option<String> {
-        if let Some(declared) = self.sources.manifest.env.get(key).filter(|value| secret::holds(value)) {
+    fn value_of_env_files(
+        &self,
+        key: &str,
+        text: &str,
+        files: &[&Dotenv],
+        own: &BTreeSet<&Path>,
+        faults: &mut Vec<Diagnostic>,
+    ) -> Option<String> {
+        if let Some(declared) = self
+            .sources
+            .manifest
+            .env
+            .get(key)
+            .filter(|value| secret::holds(value))
+        {
             return Some(declared.clone());
         }
         if text.is_empty() {
             return None;
         }
-        let having = || files.iter().filter_map(|file| Some((*file, file.entries.get(key)?)));
+        let having = || {
+            files
+                .iter()
+                .filter_map(|file| Some((*file, file.entries.get(key)?)))
+        };
         let same = having().find(|(_, (value, expands))| !expands && value == text);
         if let Some((file, _)) = same {
             if file.is_secret(key) {
@@ -133,7 +183,9 @@ impl Maker<'_> {
             return None;
         }
         // Made of other variables: harmless only where all of it came as stand-ins.
-        let expanded = having().find(|(file, (_, expands))| *expands && file.is_secret(key) && own.contains(file.path.as_path()));
+        let expanded = having().find(|(file, (_, expands))| {
+            *expands && file.is_secret(key) && own.contains(file.path.as_path())
+        });
         if let Some((file, _)) = expanded {
             let swapped = self.stand_ins.swap(text);
             let plain = secret::parts(&swapped).any(|part| matches!(part, secret::Part::Text(_)));
@@ -148,7 +200,9 @@ impl Maker<'_> {
     fn paths(&self, root: &mut Value) {
         let at = |value: &mut Value, keys: &[&str]| self.at(value, keys);
         for (_, service) in objects_of(root, "services") {
-            let Value::Object(service) = service else { continue };
+            let Value::Object(service) = service else {
+                continue;
+            };
             for mount in array(service.get_mut("volumes")) {
                 if mount.get("type").and_then(Value::as_str) == Some("bind") {
                     at(mount, &["source"]);
@@ -189,7 +243,9 @@ impl Maker<'_> {
     }
 
     fn at(&self, value: &mut Value, keys: &[&str]) {
-        let end = keys.iter().try_fold(value, |value, key| value.get_mut(*key));
+        let end = keys
+            .iter()
+            .try_fold(value, |value, key| value.get_mut(*key));
         if let Some(value) = end {
             self.path(value);
         }
@@ -209,14 +265,23 @@ impl Maker<'_> {
 pub(super) fn in_checkout(path: &str, checkout: &Checkout) -> Option<String> {
     let under = |base: &Path| {
         let rest = Path::new(path).strip_prefix(base).ok()?.to_str()?;
-        Some(if rest.is_empty() { String::new() } else { format!("/{rest}") })
+        Some(if rest.is_empty() {
+            String::new()
+        } else {
+            format!("/{rest}")
+        })
     };
     if let Some(rest) = under(&checkout.folder) {
         return Some(format!("{CHECKOUT}{rest}"));
     }
     let root = &checkout.repository.as_ref()?.root;
     let rest = under(root)?;
-    let up = checkout.folder.strip_prefix(root).ok()?.components().count();
+    let up = checkout
+        .folder
+        .strip_prefix(root)
+        .ok()?
+        .components()
+        .count();
     Some(format!("{CHECKOUT}{}{rest}", "/..".repeat(up)))
 }
 
@@ -240,8 +305,15 @@ fn replace_folder(text: &str, folder: &str) -> String {
     out + rest
 }
 
-fn objects_of<'a>(value: &'a mut Value, key: &str) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
-    value.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::iter_mut)
+fn objects_of<'a>(
+    value: &'a mut Value,
+    key: &str,
+) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
+    value
+        .get_mut(key)
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(Map::iter_mut)
 }
 
 fn array(value: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
@@ -259,7 +331,10 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>)
         Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
         Value::Object(map) => {
             if map.keys().any(|key| key.contains(PLACEHOLDER)) {
-                *map = std::mem::take(map).into_iter().map(|(key, value)| (key.replace(PLACEHOLDER, PROJECT), value)).collect();
+                *map = std::mem::take(map)
+                    .into_iter()
+                    .map(|(key, value)| (key.replace(PLACEHOLDER, PROJECT), value))
+                    .collect();
             }
             map.values_mut().for_each(|value| each_text(value, change));
         }
@@ -269,11 +344,19 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>)
 
 /// Refuses texts that could be taken for tokens or placeholders, that no terminal and no YAML carries, and secrets in
 /// keys, where nothing is ever filled in.
-fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
+fn check(
+    value: &Value,
+    stand_ins: &StandIns,
+    path: &mut Vec<String>,
+    faults: &mut Vec<Diagnostic>,
+) {
     let refuse = |text: &str, path: &[String], faults: &mut Vec<Diagnostic>| {
         if let Some(c) = text.chars().find(|&c| is_refused(c)) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let message = format!("the character U+{:04X} is not allowed in a compose file", u32::from(c));
+            let message = format!(
+                "the character U+{:04X} is not allowed in a compose file",
+                u32::from(c)
+            );
             faults.push(Diagnostic::error(&path, message));
         }
     };
@@ -291,7 +374,9 @@ fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &m
                 refuse(key, path, faults);
                 if let Some(name) = stand_ins.name_in(key) {
                     let at: Vec<&str> = path.iter().map(String::as_str).collect();
-                    let message = format!("`{name}` looks like a secret, but stands in a name, where nothing is filled in");
+                    let message = format!(
+                        "`{name}` looks like a secret, but stands in a name, where nothing is filled in"
+                    );
                     let fault = Diagnostic::error(&at, message);
                     faults.push(fault.hint(format!(
                         "write it as plain text in `env:` of the manifest, as in `env: {{{name}: \"…\"}}`, or rename the variable"
@@ -319,6 +404,11 @@ pub(super) fn mentions_of_model(
     model: &Project,
     mentioned: &BTreeMap<String, BTreeSet<String>>,
 ) -> BTreeMap<String, BTreeSet<String>> {
-    let of = |name: &String| (name.clone(), mentioned.get(name).cloned().unwrap_or_default());
+    let of = |name: &String| {
+        (
+            name.clone(),
+            mentioned.get(name).cloned().unwrap_or_default(),
+        )
+    };
     model.services.keys().map(of).collect()
 }

@@ -12,7 +12,12 @@ use super::read::PLACEHOLDER;
 use super::standin::StandIns;
 
 /// Why Compose refused, from its standard error.
-pub(super) fn refusal(stderr: &str, stand_ins: &StandIns, folder: &Path, files: &[PathBuf]) -> Diagnostic {
+pub(super) fn refusal(
+    stderr: &str,
+    stand_ins: &StandIns,
+    folder: &Path,
+    files: &[PathBuf],
+) -> Diagnostic {
     let lines: Vec<&str> = stderr
         .lines()
         .map(str::trim_end)
@@ -20,7 +25,11 @@ pub(super) fn refusal(stderr: &str, stand_ins: &StandIns, folder: &Path, files: 
         .collect();
     let told = lines.join(" ");
     let reason = clean(&told, stand_ins);
-    let reason = if reason.is_empty() { "Compose gave no reason".to_owned() } else { reason };
+    let reason = if reason.is_empty() {
+        "Compose gave no reason".to_owned()
+    } else {
+        reason
+    };
     if let Some(name) = stand_ins.name_in(&told) {
         return Diagnostic::error(
             &[],
@@ -35,7 +44,11 @@ pub(super) fn refusal(stderr: &str, stand_ins: &StandIns, folder: &Path, files: 
     let mut diagnostic = Diagnostic::error(&[], format!("Compose refuses the stack: {rest}"));
     let file = file.or_else(|| files.first().cloned().filter(|_| files.len() == 1));
     if let Some(file) = file {
-        let shown = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+        let shown = file
+            .strip_prefix(folder)
+            .unwrap_or(&file)
+            .display()
+            .to_string();
         // The text is shown around the line; a compose file is no secret.
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         diagnostic.place = Some(Place::new(&shown, &text, line_in(&rest).unwrap_or(0), 0));
@@ -47,10 +60,18 @@ pub(super) fn refusal(stderr: &str, stand_ins: &StandIns, folder: &Path, files: 
 pub(super) fn warnings(stderr: &str, stand_ins: &StandIns) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     for line in stderr.lines().filter(|line| line.contains("level=warning")) {
-        let Some((_, message)) = line.split_once("msg=") else { continue };
+        let Some((_, message)) = line.split_once("msg=") else {
+            continue;
+        };
         let message = message.trim();
-        let message = message.strip_prefix('"').and_then(|m| m.strip_suffix('"')).unwrap_or(message);
-        let message = clean(&message.replace("\\\"", "\"").replace("\\n", " "), stand_ins);
+        let message = message
+            .strip_prefix('"')
+            .and_then(|m| m.strip_suffix('"'))
+            .unwrap_or(message);
+        let message = clean(
+            &message.replace("\\\"", "\"").replace("\\n", " "),
+            stand_ins,
+        );
         // Said of half of all files, and of no use.
         if message.contains("`version` is obsolete") {
             continue;
@@ -98,14 +119,19 @@ fn named_file(reason: &str, files: &[PathBuf]) -> (Option<PathBuf>, String) {
             return (Some(PathBuf::from(file)), why.to_owned());
         }
     }
-    let mentioned = files.iter().find(|file| file.to_str().is_some_and(|file| reason.contains(file)));
+    let mentioned = files
+        .iter()
+        .find(|file| file.to_str().is_some_and(|file| reason.contains(file)));
     (mentioned.cloned(), reason.to_owned())
 }
 
 /// The line that a YAML error names: `yaml: line 3: …`.
 fn line_in(reason: &str) -> Option<u32> {
     let (_, rest) = reason.split_once("line ")?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -117,7 +143,12 @@ mod tests {
         let mut stand_ins = StandIns::new(&[1; 32]);
         let word = stand_ins.add("DB_TOKEN", "t".into());
         let folder = Path::new("/s");
-        let refused = refusal(&format!("invalid containerPort: {word}\n"), &stand_ins, folder, &[]);
+        let refused = refusal(
+            &format!("invalid containerPort: {word}\n"),
+            &stand_ins,
+            folder,
+            &[],
+        );
         assert_eq!(
             refused.message,
             "`DB_TOKEN` looks like a secret, but stands where Compose needs a plain value: invalid containerPort: ${DB_TOKEN}"
@@ -140,6 +171,9 @@ mod tests {
         let text = "time=\"t\" level=warning msg=\"The \\\"X\\\" variable is not set. Defaulting to a blank string.\"\n";
         let found = warnings(&text.repeat(2), &StandIns::new(&[1; 32]));
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].message, "the \"X\" variable is not set. Defaulting to a blank string");
+        assert_eq!(
+            found[0].message,
+            "the \"X\" variable is not set. Defaulting to a blank string"
+        );
     }
 }

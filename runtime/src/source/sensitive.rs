@@ -24,14 +24,51 @@ const LAST_WORD: [&str; 4] = ["KEY", "PASS", "PWD", "PW"];
 
 /// Last words that say the value is about a secret, but none.
 const ABOUT: [&str; 31] = [
-    "FILE", "FILES", "PATH", "DIR", "DIRECTORY", "URL", "URI", "ENDPOINT", "HOST", "PORT", "NAME", "TTL", "EXPIRY",
-    "EXPIRES", "EXPIRATION", "LIFETIME", "TIMEOUT", "DURATION", "MINUTES", "SECONDS", "HOURS", "DAYS", "LENGTH",
-    "ENABLED", "DISABLED", "HEADER", "ALGORITHM", "TYPE", "ISSUER", "AUDIENCE", "ROUNDS",
+    "FILE",
+    "FILES",
+    "PATH",
+    "DIR",
+    "DIRECTORY",
+    "URL",
+    "URI",
+    "ENDPOINT",
+    "HOST",
+    "PORT",
+    "NAME",
+    "TTL",
+    "EXPIRY",
+    "EXPIRES",
+    "EXPIRATION",
+    "LIFETIME",
+    "TIMEOUT",
+    "DURATION",
+    "MINUTES",
+    "SECONDS",
+    "HOURS",
+    "DAYS",
+    "LENGTH",
+    "ENABLED",
+    "DISABLED",
+    "HEADER",
+    "ALGORITHM",
+    "TYPE",
+    "ISSUER",
+    "AUDIENCE",
+    "ROUNDS",
 ];
 
 /// Beginnings of a `…_KEY` that is none of a lock.
 const OTHER_KEYS: [&str; 10] = [
-    "PUBLIC", "PUBLISHABLE", "PRIMARY", "FOREIGN", "SORT", "PARTITION", "CACHE", "SITE", "ROUTING", "SHARD",
+    "PUBLIC",
+    "PUBLISHABLE",
+    "PRIMARY",
+    "FOREIGN",
+    "SORT",
+    "PARTITION",
+    "CACHE",
+    "SITE",
+    "ROUTING",
+    "SHARD",
 ];
 
 /// Whether a variable's name looks like that of a secret: `DB_PASSWORD`, `stripeApiKey`, `APP_KEY`, but not
@@ -46,13 +83,18 @@ pub fn looks_secret(name: &str) -> bool {
         return false;
     }
     // A number of tokens, for a language model.
-    if *last == "TOKENS" && before.iter().any(|word| ["MAX", "MIN", "NUM", "LIMIT", "COMPLETION", "CONTEXT"].contains(word)) {
+    if *last == "TOKENS"
+        && before
+            .iter()
+            .any(|word| ["MAX", "MIN", "NUM", "LIMIT", "COMPLETION", "CONTEXT"].contains(word))
+    {
         return false;
     }
     if *last == "KEY" && before.last().is_some_and(|word| OTHER_KEYS.contains(word)) {
         return false;
     }
-    ANYWHERE.iter().any(|text| name.contains(text)) || (!before.is_empty() && LAST_WORD.contains(last))
+    ANYWHERE.iter().any(|text| name.contains(text))
+        || (!before.is_empty() && LAST_WORD.contains(last))
 }
 
 /// `stripeApiKey`, `stripe-api-key` and `STRIPE.API_KEY` as `STRIPE_API_KEY`.
@@ -79,17 +121,51 @@ mod tests {
     #[test]
     fn secrets_are_told_from_what_is_about_them() {
         for name in [
-            "PASSWORD", "DB_PASSWORD", "POSTGRES_PASSWORD", "MYSQL_ROOT_PASSWORD", "db_password", "JWT_SECRET",
-            "SECRET_KEY_BASE", "GITHUB_TOKEN", "STRIPE_API_KEY", "OPENAI_APIKEY", "AWS_SECRET_ACCESS_KEY", "APP_KEY",
-            "DB_PASS", "MYSQL_PWD", "stripeApiKey", "PRIVATE_KEY", "GOOGLE_CREDENTIALS", "ENCRYPTION_KEY", "SMTP_PW",
-            "AWS_ACCESS_KEY_ID", "VAULT_TOKENS",
+            "PASSWORD",
+            "DB_PASSWORD",
+            "POSTGRES_PASSWORD",
+            "MYSQL_ROOT_PASSWORD",
+            "db_password",
+            "JWT_SECRET",
+            "SECRET_KEY_BASE",
+            "GITHUB_TOKEN",
+            "STRIPE_API_KEY",
+            "OPENAI_APIKEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "APP_KEY",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "stripeApiKey",
+            "PRIVATE_KEY",
+            "GOOGLE_CREDENTIALS",
+            "ENCRYPTION_KEY",
+            "SMTP_PW",
+            "AWS_ACCESS_KEY_ID",
+            "VAULT_TOKENS",
         ] {
             assert!(looks_secret(name), "{name}");
         }
         for name in [
-            "", "PWD", "OLDPWD", "KEY", "PASS", "POSTGRES_PASSWORD_FILE", "TOKEN_TTL", "TOKEN_URL", "VAPID_PUBLIC_KEY",
-            "MAX_TOKENS", "LOG_LEVEL", "POSTGRES_USER", "KEYCLOAK_HOST", "MONKEY", "COMPASS", "PASSWORD_MIN_LENGTH",
-            "TOKENIZERS_PARALLELISM", "CACHE_KEY", "SSH_KEY_PATH", "DATABASE_URL",
+            "",
+            "PWD",
+            "OLDPWD",
+            "KEY",
+            "PASS",
+            "POSTGRES_PASSWORD_FILE",
+            "TOKEN_TTL",
+            "TOKEN_URL",
+            "VAPID_PUBLIC_KEY",
+            "MAX_TOKENS",
+            "LOG_LEVEL",
+            "POSTGRES_USER",
+            "KEYCLOAK_HOST",
+            "MONKEY",
+            "COMPASS",
+            "PASSWORD_MIN_LENGTH",
+            "TOKENIZERS_PARALLELISM",
+            "CACHE_KEY",
+            "SSH_KEY_PATH",
+            "DATABASE_URL",
         ] {
             assert!(!looks_secret(name), "{name}");
         }

@@ -14,23 +14,28 @@ fn public_compose_files_are_read() {
         return;
     };
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml"));
+    files.retain(|path| {
+        path.extension()
+            .is_some_and(|ext| ext == "yaml" || ext == "yml")
+    });
     files.sort();
     let (mut failed, mut unsound) = (Vec::new(), Vec::new());
     for path in &files {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let mut site = Site::new(&[("compose.yaml", &fs::read_to_string(path).unwrap())]);
+        // Deep down, since some reach for folders above their own.
+        let mut site = Site::new(&[("a/b/c/d/compose.yaml", &fs::read_to_string(path).unwrap())]);
+        let folder = site.at("a/b/c/d");
         if site.compose.is_none() {
             return;
         }
-        let mut outcome = site.read();
+        let mut outcome = site.read_at(&folder);
         // Compose names one missing thing at a time.
         for _ in 0..40 {
             let Err(error) = &outcome else { break };
             if !supply(&mut site, &error.to_string()) {
                 break;
             }
-            outcome = site.read();
+            outcome = site.read_at(&folder);
         }
         match outcome {
             Ok(stack) => {
@@ -38,15 +43,30 @@ fn public_compose_files_are_read() {
                     unsound.push(name.clone());
                 }
                 let model = serde_json::to_string(&stack.model).unwrap();
-                assert!(!model.contains("sidestack0project0name") && !model.contains("ssstandin0x"), "{name}");
-                assert!(!model.contains(site.at("").to_str().unwrap()), "{name}: {model}");
-                assert!(stack.inputs.unchanged(&site.shell, &KEY) || !stack.inputs.sound, "{name}");
+                assert!(
+                    !model.contains("sidestack0project0name") && !model.contains("ssstandin0x"),
+                    "{name}"
+                );
+                assert!(!model.contains(folder.to_str().unwrap()), "{name}: {model}");
+                assert!(
+                    stack.inputs.unchanged(&site.shell, &KEY) || !stack.inputs.sound,
+                    "{name}"
+                );
             }
             Err(error) => failed.push(format!("{name}: {error}")),
         }
     }
-    note(&format!("{} files, not followed completely: {unsound:?}", files.len()));
-    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), files.len(), failed.join("\n"));
+    note(&format!(
+        "{} files, not followed completely: {unsound:?}",
+        files.len()
+    ));
+    assert!(
+        failed.is_empty(),
+        "{} of {}:\n{}",
+        failed.len(),
+        files.len(),
+        failed.join("\n")
+    );
 }
 
 /// Brings what a refusal says is missing; whether that was possible.
@@ -55,12 +75,21 @@ fn supply(site: &mut Site, refusal: &str) -> bool {
         let name = rest.split(' ').next().unwrap_or_default().to_owned();
         return site.shell.insert(name, "8080".into()).is_none();
     }
-    let root = site.at("");
+    let (root, folder) = (site.at(""), site.at("a/b/c/d"));
     let words = refusal.split(|c: char| c.is_whitespace() || c == '`' || c == '"');
     for word in words.map(|word| word.trim_end_matches([':', ','])) {
-        let path = root.join(word);
-        if (word.contains('/') || word.contains('.')) && path.starts_with(&root) && path != root && !path.exists() {
-            let text = if word.ends_with(".yml") || word.ends_with(".yaml") { "services: {}\n" } else { "" };
+        let path = folder.join(word);
+        if !word.ends_with('/')
+            && (word.contains('/') || word.contains('.'))
+            && path.starts_with(&root)
+            && path != folder
+            && !path.exists()
+        {
+            let text = if word.ends_with(".yml") || word.ends_with(".yaml") {
+                "services: {}\n"
+            } else {
+                ""
+            };
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, text).unwrap();
             return true;

@@ -20,7 +20,9 @@ const KEY: [u8; 32] = [9; 32];
 
 /// Compose's own program, wherever the docker CLI would look for it.
 fn installed_compose() -> Option<Compose> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let found = [
         home.join(".docker/cli-plugins"),
         "/usr/local/lib/docker/cli-plugins".into(),
@@ -44,7 +46,11 @@ fn note(text: &str) {
 }
 
 fn wait<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
 }
 
 /// A folder with files, and everything needed to read it.
@@ -60,7 +66,10 @@ impl Site {
     fn new(files: &[(&str, &str)]) -> Self {
         let site = Self {
             dir: tempfile::tempdir().unwrap(),
-            shell: ["HOME", "PATH"].iter().filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?))).collect(),
+            shell: ["HOME", "PATH"]
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
+                .collect(),
             compose: installed_compose(),
             memo: Memo::default(),
             files: Vec::new(),
@@ -107,15 +116,26 @@ impl Site {
     /// The model; the test is over when there is no Compose.
     fn stack(&self) -> Option<Stack> {
         self.compose.as_ref()?;
-        Some(self.read().unwrap_or_else(|error| panic!("{error}\n{:#?}", error.diagnostics())))
+        Some(
+            self.read()
+                .unwrap_or_else(|error| panic!("{error}\n{:#?}", error.diagnostics())),
+        )
     }
 
     /// What it is refused with.
     fn refused(&self) -> Option<String> {
         self.compose.as_ref()?;
-        let error = self.read().err().expect("it was not refused");
-        let all: Vec<String> = error.diagnostics().iter().map(ToString::to_string).collect();
-        Some(if all.is_empty() { error.to_string() } else { all.join("\n") })
+        let error = self.read().expect_err("it was not refused");
+        let all: Vec<String> = error
+            .diagnostics()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        Some(if all.is_empty() {
+            error.to_string()
+        } else {
+            all.join("\n")
+        })
     }
 }
 
@@ -123,7 +143,14 @@ fn git(folder: &Path, args: &[&str]) {
     let status = std::process::Command::new("git")
         .arg("-C")
         .arg(folder)
-        .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=trunk"])
+        .args([
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.invalid",
+            "-c",
+            "init.defaultBranch=trunk",
+        ])
         .args(args)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .stdout(std::process::Stdio::null())
