@@ -11,7 +11,6 @@ use sidestack_topology::planner::{Input, draft, place};
 use sidestack_topology::render::{Images, render};
 
 #[path = "../src/planner/fixtures.rs"]
-#[expect(dead_code, reason = "the tests use more of it")]
 mod fixtures;
 
 const ROUNDS: usize = 200;

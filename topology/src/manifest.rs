@@ -567,5 +567,9 @@ fn read_request(name: &str, value: &Value, faults: &mut Vec<Diagnostic>) -> Requ
     request
 }
 
+mod schema;
+
+pub use schema::schema;
+
 #[cfg(test)]
 mod tests;

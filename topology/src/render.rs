@@ -76,7 +76,7 @@ impl Rendered {
                 .or_insert(next);
             format!("${{_SS{number}?}}")
         });
-        yaml::write(&model)
+        yaml::write_value(&model)
     }
 
     /// The model for Compose's standard input, with the secrets filled in.
@@ -120,7 +120,15 @@ fn write(value: &Value, fill: &mut impl FnMut(&str, Encoding) -> String) -> Valu
 /// written as escapes. Characters beyond the plane are written raw, since YAML
 /// knows no surrogates.
 pub fn json(value: &Value) -> String {
-    let plain = value.to_string();
+    yaml_safe(value.to_string())
+}
+
+/// One text in double quotes, likewise.
+pub(crate) fn json_text(text: &str) -> String {
+    yaml_safe(serde_json::to_string(text).unwrap_or_default())
+}
+
+fn yaml_safe(plain: String) -> String {
     if plain.chars().all(|c| !must_escape(c)) {
         return plain;
     }

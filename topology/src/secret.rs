@@ -162,6 +162,26 @@ pub fn holds(text: &str) -> bool {
     text.contains(OPEN)
 }
 
+/// Whether the JSON of a value holds one of the characters of tokens and
+/// placeholders, or a NUL; nothing is copied.
+pub(crate) fn marked(value: &impl serde::Serialize) -> bool {
+    /// Looks at what is written and keeps nothing.
+    struct Scan(bool);
+    impl std::io::Write for Scan {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            // U+E0F0 to U+E0F3 begin with these two; a NUL is written as `\u0000`.
+            let hit = |pair: &[u8]| pair == [0xEE, 0x83] || pair == *b"u0";
+            self.0 = self.0 || bytes.windows(2).any(hit);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut scan = Scan(false);
+    serde_json::to_writer(&mut scan, value).is_err() || scan.0
+}
+
 /// Whether a text has the characters that only tokens may have.
 pub fn forged(text: &str) -> bool {
     text.contains([OPEN, CLOSE])

@@ -9,10 +9,9 @@ use crate::{placeholder, yaml};
 
 /// Faults of a model that has its tokens and placeholders already.
 pub(super) fn check(model: &Project, faults: &mut Vec<Diagnostic>) {
-    // Most models are clean, and one look at the text tells.
-    match serde_json::to_string(model) {
-        Ok(text) if text.contains("\\u0000") || yaml::reserved(&text).is_some() => {}
-        _ => return,
+    // Most models are clean, and one look tells.
+    if !secret::marked(model) {
+        return;
     }
     let mut path = Vec::new();
     walk(

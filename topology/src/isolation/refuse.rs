@@ -1,6 +1,8 @@
 //! What is refused by name, because running it twice would share or break
 //! something and no rule changes it yet.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Isolated;
@@ -387,39 +389,45 @@ fn host_state(name: &str, mount: &Mount) -> Option<(String, &'static str)> {
 
 /// Values that name a host port of the stack itself would point at another copy.
 pub(super) fn self_addresses(isolated: &Isolated, faults: &mut Vec<Diagnostic>) {
-    let own: Vec<u16> = isolated
+    let own: BTreeSet<u16> = isolated
         .publishes
         .iter()
         .filter_map(|publish| publish.own)
         .collect();
+    if own.is_empty() {
+        return;
+    }
     for (name, foreign) in &isolated.services {
         for (variable, value) in &foreign.compose.environment {
-            let Some(value) = value else { continue };
-            let hit = own.iter().find(|port| {
-                ["localhost", "127.0.0.1", "0.0.0.0", "host.docker.internal"]
-                    .iter()
-                    .any(|host| mentions(value, host, **port))
-            });
-            if let Some(port) = hit {
-                let message = format!(
-                    "`{variable}` of `{name}` names the stack's own host port {port}, which differs in every copy"
-                );
-                let fault =
-                    Diagnostic::error(&["services", name, "environment", variable], message);
-                faults.push(fault.hint(
-                    "rewriting it is not supported yet; name the service and its container port",
-                ));
-            }
+            let hit = value
+                .iter()
+                .flat_map(|value| host_ports(value))
+                .find(|port| own.contains(port));
+            let Some(port) = hit else { continue };
+            let message = format!(
+                "`{variable}` of `{name}` names the stack's own host port {port}, which differs in every copy"
+            );
+            let fault = Diagnostic::error(&["services", name, "environment", variable], message);
+            faults.push(fault.hint(
+                "rewriting it is not supported yet; name the service and its container port",
+            ));
         }
     }
 }
 
-fn mentions(value: &str, host: &str, port: u16) -> bool {
-    let wanted = format!("{host}:{port}");
-    value.match_indices(&wanted).any(|(at, found)| {
-        let after = value[at + found.len()..].chars().next();
-        let before = value[..at].chars().next_back();
-        !after.is_some_and(|c| c.is_ascii_digit())
-            && !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
+/// The ports of this machine that a text names.
+fn host_ports(value: &str) -> impl Iterator<Item = u16> {
+    const HOSTS: [&str; 4] = ["localhost", "127.0.0.1", "0.0.0.0", "host.docker.internal"];
+    value.match_indices(':').filter_map(|(at, _)| {
+        let host = HOSTS.into_iter().find(|host| value[..at].ends_with(host))?;
+        let before = value[..at - host.len()].chars().next_back();
+        if before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-') {
+            return None;
+        }
+        let digits = &value[at + 1..];
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        digits[..end].parse().ok()
     })
 }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::addresses::{self, Vantage};
 use super::{Draft, Resolved};
 use crate::diagnostic::Diagnostic;
@@ -23,12 +21,25 @@ impl Clients {
     /// Renders them; two resources that give one name are a fault.
     pub(super) fn new(draft: &Draft, plan: &Plan, faults: &mut Vec<Diagnostic>) -> Self {
         let templates = Templates::default();
+        let base = |(name, resource)| Context::new(addresses::context(name, resource));
+        let bases: BTreeMap<&ResourceName, Context> = draft
+            .resources
+            .iter()
+            .map(|entry| (entry.0, base(entry)))
+            .collect();
         let all = |vantage: Vantage, faults: &mut Vec<Diagnostic>| -> BTreeMap<_, _> {
             draft
                 .resources
                 .iter()
                 .map(|(name, resource)| {
-                    let values = client(name, resource, vantage, plan, &templates, faults);
+                    let values = client(
+                        name,
+                        resource,
+                        (vantage, &bases[name]),
+                        plan,
+                        &templates,
+                        faults,
+                    );
                     (name.clone(), values)
                 })
                 .collect()
@@ -69,16 +80,12 @@ impl Clients {
 fn client(
     name: &ResourceName,
     resource: &Resolved,
-    vantage: Vantage,
+    (vantage, base): (Vantage, &Context),
     plan: &Plan,
     templates: &Templates,
     faults: &mut Vec<Diagnostic>,
 ) -> Values {
-    let mut values = addresses::context(name, resource);
-    if let Value::Object(address) = addresses::of_resource(plan, resource, vantage) {
-        values.extend(address);
-    }
-    let context = Context::new(&values);
+    let context = base.with(addresses::of_resource(plan, resource, vantage));
     let prefix = variable_name(name.as_str());
     let variables = &resource.module.variables;
     let mut all = Values::new();
@@ -102,9 +109,7 @@ fn client(
     }
     for (kind, each) in &variables.each {
         for provision in resource.provisions.get(kind).into_iter().flatten() {
-            let mut values = values.clone();
-            values.insert("name".to_owned(), Value::from(provision.clone()));
-            let context = Context::new(&values);
+            let context = context.with(serde_json::json!({ "name": provision }));
             for (key, template) in each {
                 let key = format!("{prefix}_{}_{key}", variable_name(provision));
                 render(key, template, &context);

@@ -280,9 +280,7 @@ impl Maker<'_> {
             .filter(|(_, provision)| provision.service == key)
         {
             for name in wanted.get(kind).into_iter().flat_map(|names| names.iter()) {
-                let mut values = addresses::context(self.name, self.resource);
-                values.insert("name".to_owned(), Value::from(name.clone()));
-                let context = Context::new(values);
+                let context = self.context.with(json!({ "name": name }));
                 all.push(Provisioning {
                     resource: self.name.clone(),
                     kind: kind.clone(),

@@ -237,9 +237,9 @@ fn settle(
             });
         }
     }
-    let templates = Templates::default();
     for (kind, provision) in &module.provisions {
         provisions.entry(kind.clone()).or_insert_with(|| {
+            let templates = Templates::default();
             let context = Context::new(serde_json::json!({ "resource": name.as_str() }));
             let render = |text: &String| {
                 templates.render(text, &context).map_err(|error| {

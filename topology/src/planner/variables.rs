@@ -353,7 +353,7 @@ pub(super) fn exposed(plan: &mut Plan) {
             }
         }
         // One look at the whole tells most services from those that hold some.
-        if !serde_json::to_string(&service.compose).is_ok_and(|text| secret::holds(&text)) {
+        if !secret::marked(&service.compose) {
             continue;
         }
         let Ok(serde_json::Value::Object(keys)) = serde_json::to_value(&service.compose) else {
