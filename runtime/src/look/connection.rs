@@ -25,14 +25,27 @@ pub(super) struct Joined {
 
 /// Whether asking again later may help.
 pub(super) fn is_lost(error: &EngineError) -> bool {
-    matches!(error, EngineError::Unreachable { .. } | EngineError::Hung { .. })
+    matches!(
+        error,
+        EngineError::Unreachable { .. } | EngineError::Hung { .. }
+    )
 }
 
 /// The containers of a scope, one-off ones left out.
-pub(super) async fn list(engine: &impl Engine, scope: Scope<'_>) -> Result<Vec<Container>, EngineError> {
+pub(super) async fn list(
+    engine: &impl Engine,
+    scope: Scope<'_>,
+) -> Result<Vec<Container>, EngineError> {
     let mut containers = engine.containers(scope.filter).await?;
-    containers.retain(|container| container.labels.get(INSTALL_LABEL).is_some_and(|id| id == scope.install) && !container.oneoff);
-    containers.sort_by(|a, b| (&a.service, a.number, a.created).cmp(&(&b.service, b.number, b.created)));
+    containers.retain(|container| {
+        container
+            .labels
+            .get(INSTALL_LABEL)
+            .is_some_and(|id| id == scope.install)
+            && !container.oneoff
+    });
+    containers
+        .sort_by(|a, b| (&a.service, a.number, a.created).cmp(&(&b.service, b.number, b.created)));
     Ok(containers)
 }
 
@@ -51,7 +64,9 @@ pub(super) async fn rejoin(engine: &impl Engine, scope: Scope<'_>) -> Result<Joi
         match join(engine, scope).await {
             Ok(joined) => return Ok(joined),
             // A daemon that is starting answers before it can.
-            Err(error) if is_lost(&error) || matches!(error, EngineError::Api { .. }) => pause = LONGEST_PAUSE.min(pause * 2),
+            Err(error) if is_lost(&error) || matches!(error, EngineError::Api { .. }) => {
+                pause = LONGEST_PAUSE.min(pause * 2);
+            }
             Err(error) => return Err(error),
         }
     }
