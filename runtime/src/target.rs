@@ -217,6 +217,11 @@ impl Session {
             None => self.of_checkout(&spot)?,
         };
         let found = found.ok_or_else(|| {
+            if spot.instance.is_none() {
+                let message = format!("this folder has no instance in `{}/{}`", spot.workspace.name, spot.environment.name);
+                return Error::new(Kind::NotFound, "not-found", message)
+                    .hint("`sidestack up` makes one; `sidestack ls` lists the others, which can be named");
+            }
             let name = spot.instance.as_ref().map_or("main", InstanceName::as_str);
             let all = self.store.instances_of(spot.workspace.id).unwrap_or_default();
             let known: Vec<String> = all
@@ -242,13 +247,14 @@ impl Session {
         Ok(found)
     }
 
-    /// The instance of the current folder, or the one that the environment has alone.
+    /// The instance of the current folder; outside linked worktrees, `main` where the folder has none.
     pub(crate) fn of_checkout(&self, spot: &Spot) -> Result<Option<Instance>> {
         if let Some((checkout, workspace)) = self.here()?
             && workspace.id == spot.workspace.id
         {
             let own = self.store.instance_by_checkout(spot.environment.id, &checkout.folder)?;
-            if own.is_some() {
+            // A linked worktree without an instance must not act on the main checkout's: `rm` there would take its data.
+            if own.is_some() || checkout.repository.as_ref().is_some_and(|repository| repository.linked) {
                 return Ok(own);
             }
         }
