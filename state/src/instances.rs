@@ -163,7 +163,8 @@ impl Store {
         self.read(|connection| by_id(connection, instance_id))
     }
 
-    /// The instance that a checkout has of its own in the environment: the oldest that is not pinned.
+    /// The instance that a checkout has of its own in the environment: the oldest that is
+    /// neither pinned nor an additional one.
     pub fn instance_by_checkout(
         &self,
         environment_id: i64,
@@ -171,7 +172,8 @@ impl Store {
     ) -> Result<Option<Instance>> {
         self.read(|connection| {
             let sql =
-                "instance.environment = ?1 AND instance.checkout = ?2 AND NOT instance.pinned";
+                "instance.environment = ?1 AND instance.checkout = ?2
+                 AND NOT instance.pinned AND NOT instance.additional";
             Ok(list(
                 connection,
                 sql,
@@ -224,6 +226,11 @@ impl Store {
     /// Says whether an instance stays at its revision. `false` when that was so already.
     pub fn set_pinned(&self, instance_id: i64, pinned: bool) -> Result<bool> {
         self.set(instance_id, "pinned", &pinned)
+    }
+
+    /// Says that an instance is one more of its folder, not the folder's own. `false` when that was so already.
+    pub fn set_additional(&self, instance_id: i64, additional: bool) -> Result<bool> {
+        self.set(instance_id, "additional", &additional)
     }
 
     /// Sets an instance's sources of variables, lowest first. `false` when that was so already.

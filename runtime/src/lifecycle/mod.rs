@@ -12,7 +12,7 @@ mod up;
 
 use std::time::Duration;
 
-use sidestack_state::{Instance, Transition};
+use sidestack_state::{Instance, Intent, Transition};
 
 use crate::api::{Description, StepLine, UpReport};
 use crate::decide::Step;
@@ -25,8 +25,8 @@ use crate::{files, observe};
 pub(crate) struct Held {
     pub(crate) instance: Instance,
     pub(crate) lock: InstanceLock,
-    /// The verb that was killed while it worked on the instance, if one was.
-    pub(crate) interrupted: Option<String>,
+    /// What a verb meant to do that was killed while it worked on the instance.
+    pub(crate) interrupted: Option<Intent>,
 }
 
 impl Session {
@@ -40,9 +40,9 @@ impl Session {
         let lock = InstanceLock::acquire(&path, verb, limit, &mut waiting).map_err(|error| Error::from(error).about(&instance.target))?;
         // Whoever held it may have changed or removed the instance.
         let instance = self.store.instance_by_id(instance.id).map_err(|error| Error::from(error).about(&instance.target))?;
-        let interrupted = self.store.intents_of(instance.id)?.first().map(|intent| intent.verb.clone());
-        if let Some(verb) = &interrupted {
-            self.note(format!("`{verb}` on {} was interrupted; what is left of it is put right", instance.target));
+        let interrupted = self.store.intents_of(instance.id)?.into_iter().next();
+        if let Some(intent) = &interrupted {
+            self.note(format!("`{}` on {} was interrupted; what is left of it is put right", intent.verb, instance.target));
         }
         Ok(Held { instance, lock, interrupted })
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
 
+use super::Held;
 use super::stop::LOCK;
 use crate::api::{Done, TargetWords};
 use crate::engine::Engine;
@@ -25,6 +26,18 @@ impl Session {
     pub fn rm(&self, words: &TargetWords, volumes: bool) -> Result<Done> {
         let instance = self.instance(words)?;
         let held = self.hold(&instance, "rm", LOCK)?;
+        // An interrupted removal that took the data along has begun to do so.
+        let volumes = volumes || held.interrupted.as_ref().is_some_and(|i| i.verb == "rm" && i.detail == "volumes");
+        self.remove_held(&held, volumes)
+    }
+
+    /// What an interrupted removal left.
+    pub(crate) fn finish_removal(&self, held: &Held) -> Result<Done> {
+        let volumes = held.interrupted.as_ref().is_some_and(|intent| intent.detail == "volumes");
+        self.remove_held(held, volumes)
+    }
+
+    fn remove_held(&self, held: &Held, volumes: bool) -> Result<Done> {
         let instance = &held.instance;
         let found = self.everything(instance)?;
         if !(found.containers.is_empty() && found.networks.is_empty() && found.volumes.is_empty()) {

@@ -25,6 +25,8 @@ struct Subject {
     checkout: Option<PathBuf>,
     /// Stays at its revision.
     pinned: bool,
+    /// One more of its folder.
+    additional: bool,
     /// Why it runs this revision.
     cause: String,
 }
@@ -36,11 +38,14 @@ impl Session {
     /// A wrong stack (nothing is written then), a conflict, a service that fails.
     pub fn up(&self, request: &UpRequest) -> Result<UpReport> {
         let subject = self.subject(request)?;
-        let instance = self.find_or_make(&subject, request.fresh)?;
-        if instance.revived {
-            self.note(format!("{} takes over the data that its removed namesake left (`--fresh` would not)", instance.target));
+        let limit = request.timeout.max(Duration::from_secs(10));
+        let mut held = self.hold_or_make(&subject, request, limit)?;
+        if held.interrupted.as_ref().is_some_and(|intent| intent.verb == "rm") {
+            // Half removed data is nobody's wish: the removal is finished, then it is made anew.
+            self.finish_removal(&held)?;
+            drop(held);
+            held = self.hold_or_make(&subject, request, limit)?;
         }
-        let mut held = self.hold(&instance, "up", request.timeout.max(Duration::from_secs(10)))?;
         if let Some(folder) = &subject.checkout
             && held.instance.checkout.as_ref() != Some(folder)
         {
@@ -72,6 +77,27 @@ impl Session {
                 steps: applying.steps,
             }),
             Err(error) => Err(self.back(&mut held, &subject, previous, request, error)),
+        }
+    }
+
+    /// The instance, held; made when it is not there, also when somebody removes
+    /// it while this waits for its lock.
+    fn hold_or_make(&self, subject: &Subject, request: &UpRequest, limit: Duration) -> Result<Held> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let instance = self.find_or_make(subject, request.fresh)?;
+            match self.hold(&instance, "up", limit) {
+                Err(error) if error.kind == Kind::NotFound && tries < 5 => {}
+                Ok(held) if instance.revived => {
+                    self.note(format!(
+                        "{} takes over the data that its removed namesake left (`--fresh` would not)",
+                        instance.target
+                    ));
+                    return Ok(held);
+                }
+                result => return result,
+            }
         }
     }
 
@@ -149,6 +175,7 @@ impl Session {
             name,
             checkout: Some(checkout.folder),
             pinned,
+            additional: matches!(request.place, Place::New(_)),
             cause,
         })
     }
@@ -168,6 +195,7 @@ impl Session {
             name: instance.target.instance.clone(),
             checkout: instance.checkout.clone(),
             pinned: true,
+            additional: false,
             cause: format!("it stays at {revision}"),
         })
     }
@@ -205,6 +233,7 @@ impl Session {
             name,
             checkout,
             pinned,
+            additional: matches!(request.place, Place::New(_)),
             cause: format!("{revision} was asked for"),
         })
     }
@@ -261,11 +290,17 @@ impl Session {
                 return Ok(found);
             }
             let folder = subject.checkout.as_deref();
-            let made = if fresh {
-                self.store.create_instance_fresh(subject.environment.id, &subject.name, folder, subject.pinned)
-            } else {
-                self.store.create_instance(subject.environment.id, &subject.name, folder, subject.pinned)
-            };
+            let made = self.store.atomically(|store| {
+                let made = if fresh {
+                    store.create_instance_fresh(subject.environment.id, &subject.name, folder, subject.pinned)?
+                } else {
+                    store.create_instance(subject.environment.id, &subject.name, folder, subject.pinned)?
+                };
+                if subject.additional {
+                    store.set_additional(made.id, true)?;
+                }
+                Ok(made)
+            });
             match made {
                 // Somebody else made it in the same moment.
                 Err(StoreError::Exists { .. }) => {}

@@ -68,6 +68,8 @@ CREATE TABLE instance (
     owner TEXT,
     generation INTEGER NOT NULL CHECK (generation >= 1),
     pinned INTEGER NOT NULL,
+    -- One more of a folder, beside the folder's own instance.
+    additional INTEGER NOT NULL DEFAULT 0,
     revived INTEGER NOT NULL,
     sources TEXT NOT NULL,
     created INTEGER NOT NULL,
