@@ -44,7 +44,10 @@ pub(crate) fn told(error: &clap::Error) -> Error {
     let name = ticked(&argument);
     let message = match error.kind() {
         ErrorKind::InvalidSubcommand => return unknown_command(error),
-        ErrorKind::UnknownArgument => format!("there is no argument {name}"),
+        ErrorKind::UnknownArgument if argument.iter().all(|word| word.starts_with('-')) => {
+            format!("there is no argument {name}")
+        }
+        ErrorKind::UnknownArgument => "there is an argument too many".to_owned(),
         ErrorKind::MissingRequiredArgument => format!("missing {name}"),
         ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error)
@@ -74,6 +77,7 @@ pub(crate) fn told(error: &clap::Error) -> Error {
                 format!("{name} does not go with {}", ticked(&with))
             }
         }
+        ErrorKind::MissingSubcommand => "no command is given".to_owned(),
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
         _ => {
             let text = error.to_string();
@@ -198,6 +202,7 @@ mod tests {
             &["set", "A B=canary"][..],
             &["set", "1=canary"],
             &["unset", "canary=x y"],
+            &["secret", "set", "env:X", "canary"],
             &["env", "--format", "canary"],
         ] {
             let (text, hint) = refused(words);

@@ -66,6 +66,7 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
         let makes: Vec<String> = resource
             .provisions
             .iter()
+            .filter(|(_, names)| !names.is_empty())
             .map(|(kind, names)| format!("{kind} {}", names.join(", ")))
             .collect();
         resources.row([

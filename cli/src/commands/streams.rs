@@ -40,9 +40,10 @@ pub(super) fn logs(context: &Context<'_>, args: &args::Logs) -> Result<u8, Stop>
         }
     };
     session.logs(
-            &context.target(args.inside.target.as_ref()),
-            &request,
-            &mut sink)?;
+        &context.target(args.inside.target.as_ref()),
+        &request,
+        &mut sink,
+    )?;
     stopped?;
     if out.json && !args.follow {
         out.document(&all)?;
@@ -112,9 +113,10 @@ pub(super) fn events(context: &Context<'_>, args: &args::Events) -> Result<u8, S
         leave_on_closed_pipe(&stopped);
     };
     session.events(
-            &context.target(args.inside.target.as_ref()),
-            args.all,
-            &mut sink)?;
+        &context.target(args.inside.target.as_ref()),
+        args.all,
+        &mut sink,
+    )?;
     stopped?;
     Ok(0)
 }

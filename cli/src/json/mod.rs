@@ -12,7 +12,6 @@ mod variables;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use sidestack_runtime::Error;
 use sidestack_topology::diagnostic::{Diagnostic, Severity};
 
@@ -30,15 +29,33 @@ pub(crate) enum Answer<'a, T> {
     Failed(Failure),
 }
 
+/// The envelope; a struct, so that the schema's id comes first.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: String,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Failure>,
+}
+
 impl<T: Serialize> Answer<'_, T> {
     /// The document on one line.
     pub(crate) fn text(&self, command: &str) -> String {
-        let schema = schema_id(command);
-        let document = match self {
-            Self::Done(data) => json!({"schema": schema, "ok": true, "data": data}),
-            Self::Failed(error) => json!({"schema": schema, "ok": false, "error": error}),
+        let (data, error) = match self {
+            Self::Done(data) => (Some(*data), None),
+            Self::Failed(error) => (None, Some(error)),
         };
-        format!("{document}\n")
+        let document = Document {
+            schema: schema_id(command),
+            ok: error.is_none(),
+            data,
+            error,
+        };
+        // Every key is a text and every number finite, so this cannot fail.
+        let text = serde_json::to_string(&document).unwrap_or_default();
+        format!("{text}\n")
     }
 }
 
@@ -115,7 +132,7 @@ impl From<&Error> for Failure {
 }
 
 #[cfg(test)]
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Every command's schema, by its name.
 #[cfg(test)]
