@@ -46,6 +46,32 @@ fn the_last_good_one_outlives_many_failures() {
 }
 
 #[test]
+fn one_query_tells_the_last_one_of_every_instance() {
+    let fixture = fixture();
+    let store = &fixture.store;
+    let ids = ["main", "never", "broken"].map(|name| fixture.instance(name));
+    let applied = |number: u32, outcome| Applied {
+        digest: format!("d{number}"),
+        revision: RevisionNumber(number),
+        at: Timestamp::now(),
+        outcome,
+        record: "{}".to_owned(),
+    };
+    let failed = || Outcome::Failed("no".to_owned());
+    store
+        .record_applied(ids[0], &applied(1, Outcome::Ok))
+        .unwrap();
+    store.record_applied(ids[2], &applied(1, failed())).unwrap();
+    store.record_applied(ids[0], &applied(2, failed())).unwrap();
+    let all = store.last_applied_of_all().unwrap();
+    let told: Vec<_> = all
+        .iter()
+        .map(|(id, (last, was_good))| (*id, last.revision.0, *was_good))
+        .collect();
+    assert_eq!(told, [(ids[0], 2, true), (ids[2], 1, false)]);
+}
+
+#[test]
 fn history_is_newest_first_and_bounded() {
     let fixture = fixture();
     let id = fixture.instance("main");

@@ -215,11 +215,17 @@ fn resources(text: &mut String, found: &[Found]) {
         .iter()
         .filter_map(|service| Some((service, engine_of(service.image.as_deref()?)?)))
         .collect();
-    let user = found.iter().find(|service| {
-        !engines
-            .iter()
-            .any(|(engine, _)| engine.name == service.name)
-    });
+    let mut others: Vec<&Found> = found
+        .iter()
+        .filter(|service| {
+            !engines
+                .iter()
+                .any(|(engine, _)| engine.name == service.name)
+        })
+        .collect();
+    // What is built here is the application itself, most likely.
+    others.sort_by_key(|service| service.image.is_some());
+    let user = others.first();
     let user = user.map_or("web", |service| service.name.as_str());
     let (rows, names) = if engines.is_empty() {
         text.push_str("# What the application needs beside them: databases, caches, queues.\n");
@@ -286,6 +292,7 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read() {
         let found = services_of(Some(&serde_json::json!({"services": {
+            "admin": {"image": "adminer"},
             "web": {"build": "."},
             "my_db": {"image": "docker.io/library/postgres:16-alpine"},
             "cache": {"image": "redis:7"},

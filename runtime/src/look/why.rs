@@ -78,6 +78,18 @@ impl Session {
                     seen.push(observation(name, &state.word, container, &detail));
                     lines.extend(last_lines(engine, &container.id).await);
                 }
+                if !containers
+                    .iter()
+                    .any(|one| one.service.as_deref() == Some(name))
+                {
+                    seen.push(Transition {
+                        at: Timestamp::now(),
+                        verb: "observed".to_owned(),
+                        cause: "Docker has no container of it".to_owned(),
+                        outcome: format!("{name} {}", state.word),
+                        detail: String::new(),
+                    });
+                }
                 if !lines.is_empty() {
                     logs.push((name.to_owned(), lines));
                 }
