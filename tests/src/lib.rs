@@ -7,6 +7,16 @@
 
 #![forbid(unsafe_code)]
 
+mod canary;
+mod containers;
+mod guard;
+mod proxy;
+
+pub use canary::{Finding, Hunt};
+pub use containers::{Container, containers};
+pub use guard::{Killed, RemovedContainer};
+pub use proxy::Recorder;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -119,7 +129,8 @@ impl World {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let root = tempfile::Builder::new().prefix("sidestack-test-").tempdir().unwrap();
         let workspace = format!("t{}-{number}", std::process::id());
-        fs::create_dir(root.path().join("stack")).unwrap();
+        // A stack without a manifest is named after its folder.
+        fs::create_dir(root.path().join(&workspace)).unwrap();
         fs::create_dir(root.path().join("user")).unwrap();
         Self { root, workspace, env: BTreeMap::new() }
     }
@@ -135,7 +146,7 @@ impl World {
 
     /// The stack's folder.
     pub fn folder(&self) -> PathBuf {
-        self.root.path().join("stack")
+        self.root.path().join(&self.workspace)
     }
 
     /// Everything of this world.

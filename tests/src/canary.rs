@@ -1,0 +1,125 @@
+//! The hunt for planted values: raw, and in every form that would give them back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Values to look for, in all their forms.
+#[derive(Debug, Clone)]
+pub struct Hunt {
+    forms: Vec<(String, Vec<u8>)>,
+}
+
+/// Where a form of a value was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The place: a path, or what the caller called it.
+    pub place: String,
+    /// Which value, in which form.
+    pub form: String,
+}
+
+impl Hunt {
+    /// Looks for these values.
+    pub fn new(values: &[&str]) -> Self {
+        let mut forms = Vec::new();
+        for value in values {
+            let mut add = |form: &str, bytes: Vec<u8>| {
+                if !forms.iter().any(|(_, known)| *known == bytes) {
+                    forms.push((format!("`{value}` {form}"), bytes));
+                }
+            };
+            add("raw", value.as_bytes().to_vec());
+            // Inside a longer text a value stands at any of three offsets.
+            for shift in 0..3 {
+                add("in base64", base64_core(value.as_bytes(), shift));
+            }
+            let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+            add("in hex", hex.to_uppercase().into_bytes());
+            add("in hex", hex.into_bytes());
+            let url: String = value.bytes().map(url_byte).collect();
+            add("URL-encoded", url.into_bytes());
+            let json = serde_json::to_string(value).unwrap();
+            add("JSON-escaped", json[1..json.len() - 1].as_bytes().to_vec());
+            add("with `$` doubled", value.replace('$', "$$").into_bytes());
+        }
+        Self { forms }
+    }
+
+    /// In some bytes.
+    pub fn bytes(&self, place: &str, bytes: &[u8]) -> Vec<Finding> {
+        let hits = self.forms.iter().filter(|(_, form)| bytes.windows(form.len()).any(|window| window == form));
+        hits.map(|(form, _)| Finding { place: place.to_owned(), form: form.clone() }).collect()
+    }
+
+    /// In every file below a folder but those that `spared` names, and in their names.
+    pub fn folder(&self, folder: &Path, spared: &[&Path]) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for path in files(folder) {
+            if spared.contains(&path.as_path()) {
+                continue;
+            }
+            let place = path.display().to_string();
+            found.extend(self.bytes(&format!("the name {place}"), place.as_bytes()));
+            if let Ok(bytes) = fs::read(&path) {
+                found.extend(self.bytes(&place, &bytes));
+            }
+        }
+        found
+    }
+}
+
+/// All files below a folder, not through links.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            all.extend(files(&entry.path()));
+        } else if kind.is_file() {
+            all.push(entry.path());
+        }
+    }
+    all
+}
+
+fn url_byte(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+        char::from(byte).to_string()
+    } else {
+        format!("%{byte:02X}")
+    }
+}
+
+/// The characters of base64 that only the value decides when it stands `shift` bytes in.
+fn base64_core(value: &[u8], shift: usize) -> Vec<u8> {
+    const TABLE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bits = Vec::new();
+    for byte in std::iter::repeat_n(&0, shift).chain(value) {
+        bits.extend((0..8).rev().map(|bit| byte >> bit & 1));
+    }
+    let first = (shift * 8).div_ceil(6);
+    let sextets = bits.chunks_exact(6).skip(first);
+    sextets.map(|six| TABLE[six.iter().fold(0, |sum, bit| sum << 1 | usize::from(*bit))]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hunt;
+
+    #[test]
+    fn every_form_is_found() {
+        let hunt = Hunt::new(&["s3cr$t/Canary 1"]);
+        for text in [
+            "x s3cr$t/Canary 1 y",
+            "czNjciR0L0NhbmFyeSAx",
+            "eHMzY3IkdC9DYW5hcnkgMQ==",
+            "eHhzM2NyJHQvQ2FuYXJ5IDE=",
+            "7333637224742f43616e6172792031",
+            "s3cr%24t%2FCanary%201",
+            "s3cr$$t/Canary 1",
+        ] {
+            assert!(!hunt.bytes("text", text.as_bytes()).is_empty(), "{text}");
+        }
+        assert!(hunt.bytes("text", b"nothing of the kind").is_empty());
+    }
+}
