@@ -19,19 +19,19 @@ pub(crate) type Secrets = BTreeMap<String, SecretValue>;
 
 /// The digests of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Digests {
+pub(crate) struct Digests {
     /// What Compose is told, by service. Builds and replica counts are left out: neither recreates.
-    pub services: BTreeMap<String, String>,
+    pub(crate) services: BTreeMap<String, String>,
     /// The files put into containers, by service.
-    pub deliveries: BTreeMap<String, String>,
+    pub(crate) deliveries: BTreeMap<String, String>,
     /// What is made inside, by service.
-    pub provisions: BTreeMap<String, String>,
+    pub(crate) provisions: BTreeMap<String, String>,
     /// Networks by key.
-    pub networks: BTreeMap<String, String>,
+    pub(crate) networks: BTreeMap<String, String>,
     /// Volumes by key.
-    pub volumes: BTreeMap<String, String>,
+    pub(crate) volumes: BTreeMap<String, String>,
     /// All of it.
-    pub whole: String,
+    pub(crate) whole: String,
 }
 
 /// A keyed digest, in hex.

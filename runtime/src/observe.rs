@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sidestack_topology::plan::Plan;
 use sidestack_topology::planner::place::{INSTALL_LABEL, INSTANCE_LABEL};
 
 use crate::engine::{Container, Detail, Engine, Image, Network, Volume};
@@ -18,6 +19,8 @@ pub struct Observed {
     pub networks: Vec<Network>,
     /// Its volumes.
     pub volumes: Vec<Volume>,
+    /// What has a name that the project needs and is not this store's: `volume x`.
+    pub foreign: Vec<String>,
     /// Local images by the name that was asked for; `None` when there is none.
     pub images: BTreeMap<String, Option<Image>>,
 }
@@ -61,23 +64,53 @@ pub(crate) async fn glance(
 }
 
 /// The rest of the snapshot, for when something is to be done.
+///
+/// Networks, volumes and the project's containers are listed whole: a name is no
+/// proof of ownership, and Compose would take over what only bears the name.
 pub(crate) async fn complete(
     engine: &impl Engine,
     install: &str,
     instance_id: &str,
     observed: &mut Observed,
-    images: &BTreeSet<String>,
+    plan: Option<&Plan>,
 ) -> Result<()> {
-    let filter = filter(instance_id);
-    let ours = |labels: &BTreeMap<String, String>| labels.get(INSTALL_LABEL).is_some_and(|id| id == install);
-    let (networks, volumes) = futures_util::join!(engine.networks(Some(&filter)), engine.volumes(Some(&filter)));
-    observed.networks = networks?;
-    observed.networks.retain(|network| ours(&network.labels));
-    observed.volumes = volumes?;
-    observed.volumes.retain(|volume| ours(&volume.labels));
+    let images: BTreeSet<String> = plan
+        .into_iter()
+        .flat_map(|plan| plan.services.values())
+        .filter_map(|service| service.compose.image.clone())
+        .collect();
     let asked = images.iter().map(|image| async move { (image, engine.image(image).await) });
-    for (image, found) in futures_util::future::join_all(asked).await {
+    let project = async {
+        match plan {
+            Some(plan) => engine.containers(&format!("com.docker.compose.project={}", plan.project)).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (networks, volumes, project, images) =
+        futures_util::join!(engine.networks(None), engine.volumes(None), project, futures_util::future::join_all(asked));
+    let (networks, volumes, project) = (networks?, volumes?, project?);
+    for (image, found) in images {
         observed.images.insert(image.clone(), found?);
     }
+    let stores = |labels: &BTreeMap<String, String>| labels.get(INSTALL_LABEL).is_some_and(|id| id == install);
+    let ours = |labels: &BTreeMap<String, String>| {
+        stores(labels) && labels.get(INSTANCE_LABEL).is_some_and(|id| id == instance_id)
+    };
+    if let Some(plan) = plan {
+        let wanted: BTreeSet<&str> = plan.networks.values().filter_map(|network| network.name.as_deref()).collect();
+        let kept: BTreeSet<&str> = plan.volumes.values().filter_map(|volume| volume.name.as_deref()).collect();
+        let containers = project.iter().filter(|c| !ours(&c.labels)).map(|c| format!("container `{}`", c.name));
+        let nets = networks
+            .iter()
+            .filter(|network| wanted.contains(network.name.as_str()) && !ours(&network.labels))
+            .map(|network| format!("network `{}`", network.name));
+        let vols = volumes
+            .iter()
+            .filter(|volume| kept.contains(volume.name.as_str()) && !stores(&volume.labels))
+            .map(|volume| format!("volume `{}`", volume.name));
+        observed.foreign = containers.chain(nets).chain(vols).collect();
+    }
+    observed.networks = networks.into_iter().filter(|network| ours(&network.labels)).collect();
+    observed.volumes = volumes.into_iter().filter(|volume| ours(&volume.labels)).collect();
     Ok(())
 }

@@ -33,7 +33,6 @@ pub(crate) struct Committed {
 
 /// A revision planned for an instance.
 pub(crate) struct Planned {
-    pub(crate) content: Content,
     pub(crate) draft: Draft,
     pub(crate) plan: Plan,
 }
@@ -155,15 +154,15 @@ impl Session {
         let modules = modules_of(&stack, &mut faults);
         let builds: BTreeMap<String, String> =
             stack.builds.iter().map(|(service, build)| (service.clone(), build.digest.clone())).collect();
-        let (templates, interpolation) = (BTreeMap::new(), BTreeMap::new());
         let parsed: BTreeMap<String, Module> = modules.iter().map(|(name, (module, _))| (name.clone(), module.clone())).collect();
         let input = Input {
             manifest: &stack.manifest,
             modules: &parsed,
             model: stack.model.as_ref(),
             builds: &builds,
-            templates: &templates,
-            interpolation: &interpolation,
+            templates: &stack.templates,
+            interpolation: &stack.interpolation,
+            profiles: &stack.profiles,
         };
         let (draft, found) = planner::draft(input);
         faults.extend(stack.document.locate_all(stack.environment.as_str(), found));
@@ -171,7 +170,7 @@ impl Session {
             return Err(Error::invalid(faults));
         }
         for warning in faults.iter().filter(|d| d.severity == Severity::Warning) {
-            self.say(Event::Warning(warning.to_string()));
+            self.say(&Event::Warning(warning.to_string()));
         }
         let used: BTreeSet<&str> = draft.modules().collect();
         let content = Content {
@@ -184,8 +183,9 @@ impl Session {
             model: stack.model.as_ref().and_then(|model| serde_json::to_value(model).ok()),
             builds,
             files: stack.files.clone(),
-            templates,
-            interpolation,
+            templates: stack.templates.clone(),
+            interpolation: stack.interpolation.clone(),
+            profiles: stack.profiles.clone(),
             ..Content::default()
         };
         Ok((stack, content))
@@ -194,15 +194,15 @@ impl Session {
     /// A revision's content, planned for an instance as it stands in the store.
     ///
     /// Leases nothing: without a slot, host ports are 0.
-    pub(crate) fn planned(&self, instance: &Instance, workspace_id: i64, content: Content) -> Result<Planned> {
-        let draft = drafted(&content)?;
+    pub(crate) fn planned(&self, instance: &Instance, workspace_id: i64, content: &Content) -> Result<Planned> {
+        let draft = drafted(content)?;
         let placement = self.placement(instance)?;
         let layers = self.layers(instance, workspace_id)?;
         let (plan, faults) = planner::place(&draft, &placement, &layers);
         if has_errors(&faults) {
             return Err(Error::invalid(faults).about(&instance.target));
         }
-        Ok(Planned { content, draft, plan })
+        Ok(Planned { draft, plan })
     }
 
     /// Where an instance stands, as far as the store knows.
@@ -261,6 +261,7 @@ pub(crate) fn drafted(content: &Content) -> Result<Draft> {
         builds: &content.builds,
         templates: &content.templates,
         interpolation: &content.interpolation,
+        profiles: &content.profiles,
     };
     let (draft, faults) = planner::draft(input);
     if has_errors(&faults) { Err(Error::invalid(faults)) } else { Ok(draft) }

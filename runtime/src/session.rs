@@ -174,16 +174,16 @@ impl Session {
         })
     }
 
-    pub(crate) fn say(&self, event: Event) {
-        self.reporter.report(&event);
+    pub(crate) fn say(&self, event: &Event) {
+        self.reporter.report(event);
     }
 
     pub(crate) fn note(&self, text: impl Into<String>) {
-        self.say(Event::Note(text.into()));
+        self.say(&Event::Note(text.into()));
     }
 
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        self.say(Event::Warning(text.into()));
+        self.say(&Event::Warning(text.into()));
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

@@ -249,9 +249,9 @@ fn stale_networks(plan: &Plan, observed: &Observed) -> Vec<Step> {
         .collect()
 }
 
-/// What would cost data.
+/// What would cost data, or somebody else's things.
 fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<Refusal> {
-    let mut refusals = Vec::new();
+    let mut refusals: Vec<Refusal> = observed.foreign.iter().map(|what| Refusal::Foreign { what: what.clone() }).collect();
     for (key, digest) in &desired.digests.volumes {
         let name = desired.plan.volumes.get(key).and_then(|volume| volume.name.clone()).unwrap_or_default();
         let there = observed.volumes.iter().any(|volume| volume.name == name);

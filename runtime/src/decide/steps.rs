@@ -124,9 +124,14 @@ impl fmt::Display for Step {
     }
 }
 
-/// Something that is not done, because it would cost data.
+/// Something that is not done, because it would cost data or is somebody else's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
+    /// Something has a name that the project needs and is not this store's.
+    Foreign {
+        /// What it is: `volume x`.
+        what: String,
+    },
     /// A volume exists with another definition; Compose would replace it.
     VolumeChanged {
         /// Its name in Docker.
@@ -146,11 +151,34 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Foreign { what } => write!(f, "there is a {what} already, which is not Sidestack's or another store's"),
             Self::VolumeChanged { volume } => {
                 write!(f, "the definition of volume `{volume}` changed, which would replace it and its data")
             }
             Self::DataFormat { resource, from, to } => {
                 write!(f, "`{resource}` holds data of {from}, which {to} cannot take over")
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// A stable word for scripts.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Foreign { .. } => "name-taken",
+            Self::VolumeChanged { .. } | Self::DataFormat { .. } => "data-at-stake",
+        }
+    }
+
+    /// The ways on.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Foreign { .. } => {
+                "remove it if it is not needed, or take another workspace name (`workspace:` in sidestack.yaml) or instance (`up --new NAME`)"
+            }
+            Self::VolumeChanged { .. } | Self::DataFormat { .. } => {
+                "keep the old revision with `sidestack up @rN`, or start empty with `sidestack rm --volumes` and `sidestack up`"
             }
         }
     }

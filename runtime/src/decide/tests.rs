@@ -90,7 +90,7 @@ impl World {
             world.observed.containers.push(container);
         }
         world.record.networks = digests.networks.clone();
-        world.record.volumes = digests.volumes.clone();
+        world.record.volumes = digests.volumes;
         for network in world.plan.networks.values() {
             let name = network.name.clone().unwrap();
             world.observed.networks.push(Network { id: format!("{name}-id"), name, labels: BTreeMap::new(), subnets: Vec::new(), containers: None });
@@ -241,6 +241,16 @@ fn a_changed_volume_and_another_engine_are_refused() {
     let refusal = world.decide().refusals.remove(0);
     assert_eq!(refusal, Refusal::VolumeChanged { volume: "shop_dev_main_data".to_owned() });
     assert!(world.decide().steps.is_empty());
+}
+
+#[test]
+fn p22_a_name_that_somebody_else_has_is_refused() {
+    let mut world = World::settled(stack());
+    world.observed.containers.clear();
+    world.observed.foreign = vec!["volume `shop_dev_main_data`".to_owned()];
+    let decision = world.decide();
+    assert!(decision.steps.is_empty());
+    assert_eq!(decision.refusals, [Refusal::Foreign { what: "volume `shop_dev_main_data`".to_owned() }]);
 }
 
 #[test]

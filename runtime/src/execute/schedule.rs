@@ -61,7 +61,7 @@ impl<E: Engine> Execution<'_, E> {
                         return Err(self.failed(&name, &container, &what).await);
                     }
                     // The one that holds it is told.
-                    Some(Err((_, Trouble::Held { by: _ }))) => {}
+                    Some(Err((_, Trouble::Held))) => {}
                 },
                 () = &mut deadline => return Err(self.late(&work, &board).await),
             }

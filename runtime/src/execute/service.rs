@@ -26,7 +26,7 @@ pub(super) enum Trouble {
     /// The service itself went wrong; what, and in which container.
     Service { container: String, what: String },
     /// It was not started, since another one went wrong.
-    Held { by: String },
+    Held,
     /// Something else.
     Other(Error),
 }
@@ -129,7 +129,7 @@ impl<E: Engine> Execution<'_, E> {
             loop {
                 match board.met(&dependency, after.condition) {
                     Ok(true) => break,
-                    Err(()) if after.required => return Err(Trouble::Held { by: dependency }),
+                    Err(()) if after.required => return Err(Trouble::Held),
                     Err(()) => break,
                     Ok(false) => {}
                 }

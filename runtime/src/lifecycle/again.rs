@@ -32,7 +32,7 @@ impl Session {
         let revision = instance.revision.ok_or_else(|| nothing_yet(&instance.target.to_string()))?;
         let (_, content) = self.content(instance.environment, revision)?;
         let workspace = self.store.workspace(&instance.target.workspace)?;
-        let plan = self.planned(&instance, workspace.id, content)?.plan;
+        let plan = self.planned(&instance, workspace.id, &content)?.plan;
         for service in services {
             if !plan.services.contains_key(service) {
                 let error = Error::new(Kind::NotFound, "no-service", format!("{} has no service `{service}`", instance.target));

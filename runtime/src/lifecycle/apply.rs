@@ -75,7 +75,7 @@ impl Session {
             }
             let mut instance = held.instance.clone();
             instance.revision = Some(revision);
-            let planned = self.planned(&instance, workspace_id, content)?;
+            let planned = self.planned(&instance, workspace_id, &content)?;
             let prepared = self.prepare(planned)?;
             let error = match self.attempt(held, &stored, revision, prepared, how) {
                 Ok(applying) => return Ok(applying),
@@ -192,9 +192,8 @@ impl Session {
             }
         }
         // Something is to be done: the whole snapshot, and the right daemon.
-        let images: BTreeSet<String> =
-            prepared.planned.plan.services.values().filter_map(|s| s.compose.image.clone()).collect();
-        self.wait(observe::complete(engine, install, &instance.uid, &mut observed, &images))?;
+        let plan = Some(&prepared.planned.plan);
+        self.wait(observe::complete(engine, install, &instance.uid, &mut observed, plan))?;
         let daemon = self.right_daemon(&instance)?;
         let images = self.images(stored, &prepared.planned, &observed, how)?;
         prepared.rendered = render::render(&prepared.planned.plan, &images);
@@ -206,8 +205,7 @@ impl Session {
         };
         let decision = decide::decide(desired, &observed, known);
         if let Some(refusal) = decision.refusals.first() {
-            let error = Error::new(Kind::Conflict, "data-at-stake", refusal.to_string())
-                .hint("keep the old revision with `sidestack up @rN`, or start empty with `sidestack rm --volumes` and `sidestack up`");
+            let error = Error::new(Kind::Conflict, refusal.code(), refusal.to_string()).hint(refusal.hint());
             return Err(error);
         }
         if how.dry_run {

@@ -89,7 +89,7 @@ impl Session {
                     containers: observe::containers(engine, install, &instance.uid).await?,
                     ..observe::Observed::default()
                 };
-                observe::complete(engine, install, &instance.uid, &mut found, &BTreeSet::new()).await?;
+                observe::complete(engine, install, &instance.uid, &mut found, None).await?;
                 Ok(found)
             })?;
             if found.containers.is_empty() && found.networks.is_empty() {

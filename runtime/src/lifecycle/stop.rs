@@ -82,7 +82,7 @@ impl Session {
                 containers: observe::containers(engine, install, &instance.uid).await?,
                 ..observe::Observed::default()
             };
-            observe::complete(engine, install, &instance.uid, &mut found, &Default::default()).await?;
+            observe::complete(engine, install, &instance.uid, &mut found, None).await?;
             Ok(found)
         })
     }
@@ -120,7 +120,7 @@ impl Session {
     }
 
     pub(crate) fn progress(&self, name: &str, progress: Progress) {
-        self.say(Event::Service { name: name.to_owned(), progress, after: self.elapsed() });
+        self.say(&Event::Service { name: name.to_owned(), progress, after: self.elapsed() });
     }
 
     /// How deep each service stands in the start order. A revision that cannot be
@@ -130,7 +130,7 @@ impl Session {
             let Some(revision) = instance.revision else { return Ok(BTreeMap::new()) };
             let workspace = self.store.workspace(&instance.target.workspace)?;
             let (_, content) = self.content(instance.environment, revision)?;
-            let plan = self.planned(instance, workspace.id, content)?.plan;
+            let plan = self.planned(instance, workspace.id, &content)?.plan;
             let levels = order(&plan).unwrap_or_default();
             let ranks = levels.into_iter().enumerate();
             Ok(ranks.flat_map(|(rank, names)| names.into_iter().map(move |name| (name, rank))).collect())

@@ -142,10 +142,8 @@ impl Session {
         }
         let named = !words.parts.is_empty();
         let existing = if named { Some(self.instance(words)?) } else { None };
-        if let Some(instance) = &existing {
-            if instance.pinned {
-                return self.pinned_subject(instance);
-            }
+        if let Some(instance) = existing.as_ref().filter(|instance| instance.pinned) {
+            return self.pinned_subject(instance);
         }
         let checkout = match existing.as_ref().and_then(|instance| instance.checkout.as_ref()) {
             Some(folder) => source::checkout(folder).map_err(|error| {
@@ -330,7 +328,7 @@ impl Session {
             let environment = existing.as_ref().map(|i| i.target.environment.to_string()).or(words.environment.clone());
             let reading = Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
             let (stack, content) = self.read(&checkout, reading)?;
-            return self.plan_of_checkout(&checkout, &stack, content, existing);
+            return self.plan_of_checkout(&checkout, &stack, &content, existing);
         };
         let Some((workspace, environment, revision)) = known else {
             return Err(Error::new(Kind::NotFound, "not-found", "nothing to plan"));
@@ -340,14 +338,14 @@ impl Session {
             Some(instance) => Instance { revision, ..instance },
             None => self.imagined(&workspace, Some(&environment), environment.name.clone(), name, revision, None),
         };
-        self.plan_report(&instance, workspace.id, content, revision)
+        self.plan_report(&instance, workspace.id, &content, revision)
     }
 
     fn plan_of_checkout(
         &self,
         checkout: &Checkout,
         stack: &source::Stack,
-        content: sidestack_topology::revision::Content,
+        content: &sidestack_topology::revision::Content,
         existing: Option<Instance>,
     ) -> Result<PlanReport> {
         let workspace = self.store.workspace_by_identity(&checkout.identity)?;
@@ -362,8 +360,8 @@ impl Session {
             }
             None => None,
         };
-        let own = match (&existing, &environment) {
-            (Some(instance), _) => Some(instance.clone()),
+        let own = match (existing, &environment) {
+            (Some(instance), _) => Some(instance),
             (None, Some(environment)) => self.store.instance_by_checkout(environment.id, &checkout.folder)?,
             (None, None) => None,
         };
@@ -422,10 +420,10 @@ impl Session {
         &self,
         instance: &Instance,
         workspace_id: i64,
-        content: sidestack_topology::revision::Content,
+        content: &sidestack_topology::revision::Content,
         revision: Option<RevisionNumber>,
     ) -> Result<PlanReport> {
-        let draft = drafted(&content)?;
+        let draft = drafted(content)?;
         let mut placement = self.placement(instance)?;
         if placement.slot.is_none() {
             // What it would get if nothing else happens until then. Nothing is leased.

@@ -92,7 +92,7 @@ impl Session {
         let mut counts = BTreeMap::new();
         if let Some(number) = instance.revision {
             let (_, content) = self.content(instance.environment, number)?;
-            let planned = self.planned(instance, self.workspace_of(instance)?, content)?;
+            let planned = self.planned(instance, self.workspace_of(instance)?, &content)?;
             for variable in planned
                 .plan
                 .container_variables

@@ -117,7 +117,7 @@ impl Session {
     /// An instance's revision, planned where it stands.
     pub(super) fn planned_as_it_is(&self, instance: &Instance) -> Result<Planned> {
         let (_, content) = self.content(instance.environment, self.revision_of(instance)?)?;
-        self.planned(instance, self.workspace_of(instance)?, content)
+        self.planned(instance, self.workspace_of(instance)?, &content)
     }
 
     /// What a container would see that asked for every resource and every variable.
