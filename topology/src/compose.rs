@@ -4,7 +4,7 @@
 //! and is what the renderer fills and serialises. Keys that nothing here looks at
 //! are carried in `rest`, so that a file keeps its whole meaning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -48,6 +48,18 @@ pub struct Project {
     /// Everything else.
     #[serde(flatten)]
     pub rest: Object,
+}
+
+impl Project {
+    /// Those of the asked profiles that some service has, sorted; `*` asks for all.
+    pub fn profiles_among(&self, asked: &[String]) -> Vec<String> {
+        let all = asked.iter().any(|profile| profile == "*");
+        let has = self.services.values().flat_map(|service| &service.profiles);
+        let on: BTreeSet<&String> = has
+            .filter(|profile| all || asked.contains(profile))
+            .collect();
+        on.into_iter().cloned().collect()
+    }
 }
 
 /// A service.

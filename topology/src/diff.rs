@@ -107,6 +107,13 @@ pub fn revisions(a: &Content, b: &Content) -> Vec<DiffChange> {
     );
     diff.texts(DiffKind::File, "files", [&a.files, &b.files], short);
     diff.texts(DiffKind::Build, "builds", [&a.builds, &b.builds], short);
+    let profiles = [a, b].map(|content| Value::from(content.profiles.clone()));
+    diff.add(
+        DiffKind::Service,
+        "profiles",
+        profiles.each_ref().map(|list| (!empty(list)).then_some(list)),
+        None,
+    );
     let interpolation =
         [a, b].map(|content| serde_json::to_value(&content.interpolation).unwrap_or_default());
     diff.each(

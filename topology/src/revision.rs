@@ -52,6 +52,11 @@ pub struct Content {
     /// What was interpolated; secrets are tokens.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interpolation: Interpolation,
+    /// Profiles that are on, of those that the model has, sorted. Another choice
+    /// of profiles is therefore another revision: `up --profile debug` makes one,
+    /// and a later plain `up` goes back to the one without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
 }
 
 impl Default for Content {
@@ -91,6 +96,7 @@ impl Content {
             files: BTreeMap::new(),
             templates: BTreeMap::new(),
             interpolation: BTreeMap::new(),
+            profiles: Vec::new(),
         }
     }
 

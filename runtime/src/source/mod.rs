@@ -23,6 +23,7 @@ mod read;
 mod report;
 mod sensitive;
 mod standin;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod variables;
@@ -37,6 +38,7 @@ use sidestack_topology::diagnostic::Diagnostic;
 use sidestack_topology::manifest::{Document, Manifest};
 use sidestack_topology::names::EnvironmentName;
 pub use sidestack_topology::placeholder::{CHECKOUT, PROJECT};
+use sidestack_topology::revision::{Interpolation, Templates};
 
 pub use self::context::{ContextError, Memo};
 pub use self::git::{Checkout, Repository, checkout, dirty, instance_name};
@@ -81,11 +83,18 @@ pub struct Stack {
     pub modules: BTreeMap<String, (String, String)>,
     /// The compose files resolved, with every profile's services; `None` when there are no compose files.
     pub model: Option<Project>,
-    /// Profiles that are on: those asked for and those of `COMPOSE_PROFILES`, sorted.
+    /// Profiles that are on: those asked for and those of `COMPOSE_PROFILES`, sorted; of them only those that some
+    /// service has, so that a name of another stack in the shell makes no other revision. Another choice of profiles is
+    /// another revision: after `up --profile debug`, a plain `up` goes back to the one without.
     pub profiles: Vec<String>,
     /// Which variables each service's part of the compose files mentions for interpolation. As far as it can be told
     /// from the texts: services that come about by `extends` have the names of both.
     pub mentions: BTreeMap<String, BTreeSet<String>>,
+    /// Entries of `environment` as the files have them, by service and variable, where they interpolate something. Each
+    /// was seen to give Compose's own value with what is in `interpolation`.
+    pub templates: Templates,
+    /// The names that the templates mention, with the values that Compose had: secrets are tokens, `None` was not set.
+    pub interpolation: Interpolation,
     /// Builds by service.
     pub builds: BTreeMap<String, Build>,
     /// Files that configs of the model name: path as it stands in the model, SHA-256 in hex.

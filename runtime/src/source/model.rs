@@ -52,12 +52,8 @@ impl Maker<'_> {
         self.objects(&mut root);
         self.services(&mut root, faults);
         self.paths(&mut root);
-        let folder = self.checkout().folder.display().to_string();
         each_text(&mut root, &mut |text| {
-            let mut new = self.stand_ins.swap(text).replace(PLACEHOLDER, PROJECT);
-            if self.folder_anywhere {
-                new = replace_folder(&new, &folder);
-            }
+            let new = self.text(text);
             if new == *text { None } else { Some(new) }
         });
         serde_json::from_value(root).unwrap_or_else(|error| {
@@ -73,6 +69,16 @@ impl Maker<'_> {
             ));
             Project::default()
         })
+    }
+
+    /// A text of Compose's as it stands in the model.
+    pub(super) fn text(&self, text: &str) -> String {
+        let new = self.stand_ins.swap(text).replace(PLACEHOLDER, PROJECT);
+        if self.folder_anywhere {
+            replace_folder(&new, &self.checkout().folder.display().to_string())
+        } else {
+            new
+        }
     }
 
     fn checkout(&self) -> &Checkout {
@@ -392,7 +398,7 @@ fn check(
     }
 }
 
-fn is_refused(c: char) -> bool {
+pub(super) fn is_refused(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
         || matches!(c, '\u{FFFE}' | '\u{FFFF}')
         || matches!(c, secret::OPEN | secret::CLOSE)

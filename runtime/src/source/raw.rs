@@ -21,6 +21,8 @@ const MAX_FILES: usize = 1_000;
 pub(super) struct Raw {
     /// Every variable that is mentioned anywhere.
     pub(super) mentions: BTreeSet<String>,
+    /// Whether a text holds an interpolation.
+    pub(super) interpolates: bool,
     /// Those that a service's own part mentions.
     pub(super) service_mentions: BTreeMap<String, BTreeSet<String>>,
     /// `env_file`s of services.
@@ -89,7 +91,10 @@ impl Explorer<'_> {
             }
         };
         let text = String::from_utf8_lossy(&bytes);
-        mentions(&text, &mut self.raw.mentions);
+        let mut mentioned = BTreeSet::new();
+        mentions(&text, &mut mentioned);
+        self.raw.interpolates |= !mentioned.is_empty();
+        self.raw.mentions.append(&mut mentioned);
         let Ok(root) = yaml::parse::<Value>(&path.display().to_string(), &text) else {
             // Further files may be named in it.
             self.inputs.sound = false;

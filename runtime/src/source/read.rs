@@ -18,7 +18,8 @@ use super::model::{Maker, mentions_of_model};
 use super::raw::{self, EnvFile, Raw};
 use super::standin::{StandIns, env_file};
 use super::variables::{Dotenv, Sources, load, shown};
-use super::{Checkout, Memo, ReadRequest, SourceError, Stack, report};
+use super::templates::Seen;
+use super::{Checkout, Memo, ReadRequest, SourceError, Stack, report, templates};
 use crate::engine::compose::{ComposeCall, ComposeInput};
 use crate::files;
 
@@ -99,6 +100,8 @@ pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
         model: None,
         profiles: profiles(request, &choosing),
         mentions: BTreeMap::new(),
+        templates: BTreeMap::new(),
+        interpolation: BTreeMap::new(),
         builds: BTreeMap::new(),
         files: BTreeMap::new(),
         inputs,
@@ -338,10 +341,15 @@ async fn compose(
     call.profiles = vec!["*".to_owned()];
     call.environment = request.shell.clone();
     call.limit = LIMIT;
-    let output = compose
-        .capture(&call)
-        .await
-        .map_err(|error| SourceError::Compose(error.to_string()))?;
+    let failed = |error: crate::engine::EngineError| SourceError::Compose(error.to_string());
+    // Beside each other, so that the texts cost no time of their own.
+    let (output, texts) = if raw.interpolates {
+        let texts = ComposeCall { args: templates::ARGS.map(str::to_owned).to_vec(), ..call.clone() };
+        let (output, texts) = futures_util::join!(compose.capture(&call), compose.capture(&texts));
+        (output.map_err(failed)?, Some(texts))
+    } else {
+        (compose.capture(&call).await.map_err(failed)?, None)
+    };
     drop(temporary);
     if output.code != 0 {
         let refusal = report::refusal(&output.stderr, &stand_ins, &checkout.folder, &found.files);
@@ -364,9 +372,28 @@ async fn compose(
     stack.builds = digester.builds(&model);
     stack.files = digester.config_files(&model);
     stack.memo = digester.new;
+    if let Some(texts) = texts {
+        let seen = Seen { sources: &sources, settled: &values, maker: &maker };
+        match templates::of(texts.as_ref().ok(), &model, &seen) {
+            Some(found) => (stack.templates, stack.interpolation) = found,
+            None => faults.push(templates::unknown()),
+        }
+    }
+    faults.extend(unheard_of(request.profiles, &model));
+    stack.profiles = model.profiles_among(&stack.profiles);
     stack.mentions = mentions_of_model(&model, &raw.service_mentions);
     stack.model = Some(model);
     Ok(())
+}
+
+/// Profiles that were asked for and that no service has: most likely a slip.
+fn unheard_of<'a>(asked: &'a [String], model: &'a Project) -> impl Iterator<Item = Diagnostic> + 'a {
+    let missing = asked.iter().filter(|name| *name != "*" && model.profiles_among(std::slice::from_ref(*name)).is_empty());
+    missing.map(|name| {
+        let all = model.profiles_among(&["*".to_owned()]);
+        let warning = Diagnostic::warning(&[], format!("no service has the profile `{}`", name.escape_debug()));
+        if all.is_empty() { warning } else { warning.hint(format!("there are: {}", all.join(", "))) }
+    })
 }
 
 /// The services' `env_file`s with their contents.

@@ -14,7 +14,8 @@ use sidestack_topology::secret::{self, Encoding};
 
 use super::git::Checkout;
 use super::inputs::Inputs;
-use super::interpolate::{alias, mentions};
+use super::interpolate::{alias, expand, mentions};
+use super::read::PLACEHOLDER;
 use super::sensitive::looks_secret;
 use super::standin::StandIns;
 use crate::engine::compose::base_environment;
@@ -240,7 +241,8 @@ impl Sources<'_> {
         let names: BTreeSet<&String> = names.iter().chain(secrets_of_files).collect();
         for name in names {
             // What steers Compose is Compose's and ours; the rest of its own environment it has already.
-            if name.starts_with("COMPOSE_") || handed_on.contains_key(name) {
+            // A secret is never Compose's own, and must not be read by it out of a file.
+            if (name.starts_with("COMPOSE_") && !looks_secret(name)) || handed_on.contains_key(name) {
                 continue;
             }
             if let Some(value) = self.value(name, stand_ins, faults) {
@@ -248,6 +250,38 @@ impl Sources<'_> {
             }
         }
         values
+    }
+
+    /// A name's value as Compose had it, with stand-ins for secrets, where `settled` is what [`Sources::settle`] gave.
+    /// `Err` when only Compose could tell.
+    pub(super) fn seen(&self, name: &str, settled: &BTreeMap<String, String>) -> Result<Option<String>, ()> {
+        self.seen_to(name, settled, 8)
+    }
+
+    fn seen_to(&self, name: &str, settled: &BTreeMap<String, String>, depth: usize) -> Result<Option<String>, ()> {
+        if name == "COMPOSE_PROJECT_NAME" {
+            return Ok(Some(PLACEHOLDER.to_owned()));
+        }
+        if let Some(value) = self.shell.get(name).filter(|_| is_handed_on(self.shell, name)) {
+            return value.to_str().map(|value| Some(value.to_owned())).ok_or(());
+        }
+        if let Some(value) = settled.get(name) {
+            return Ok(Some(value.clone()));
+        }
+        match self.origin(name) {
+            None => Ok(None),
+            Some(Origin::File(_, value, false)) => Ok(Some(value.to_owned())),
+            // Secrets are settled, so nothing of one can be in here but as its stand-in.
+            Some(Origin::File(file, value, true)) if !file.is_secret(name) => {
+                let depth = depth.checked_sub(1).ok_or(())?;
+                let lookup = |other: &str| {
+                    if other == name { None } else { self.seen_to(other, settled, depth).ok().flatten() }
+                };
+                expand(value, &lookup).map(Some).ok_or(())
+            }
+            // What steers Compose it never got from the shell.
+            Some(_) => Err(()),
+        }
     }
 
     fn value(
@@ -353,6 +387,12 @@ impl Sources<'_> {
             Origin::Shell(_) => None,
         }
     }
+}
+
+/// Whether Compose has a name from the user's environment by itself.
+fn is_handed_on(shell: &BTreeMap<String, OsString>, name: &str) -> bool {
+    let one = shell.get_key_value(name).map(|(name, value)| (name.clone(), value.clone()));
+    !base_environment(&one.into_iter().collect()).is_empty()
 }
 
 /// A secret that is put together from other variables: no reference leads to it.

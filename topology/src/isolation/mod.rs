@@ -37,6 +37,7 @@ pub(crate) struct Isolated {
 pub(crate) fn isolate(
     model: &Project,
     builds: &BTreeMap<String, String>,
+    profiles: &[String],
     faults: &mut Vec<Diagnostic>,
 ) -> Isolated {
     let mut isolated = Isolated::default();
@@ -47,7 +48,7 @@ pub(crate) fn isolate(
     links::container_names(&mut services, changes);
     links::implied(&mut services);
     links::unscaled(&mut services, changes);
-    let active = rules::active(&services, changes);
+    let active = rules::active(&services, profiles, changes);
     links::missing(&services, &active, faults);
     for (key, network) in &model.networks {
         let network = network.clone().unwrap_or_default();

@@ -29,15 +29,18 @@ pub(super) fn change(
     }
 }
 
-/// The services that run: those without a profile, and what they need.
+/// The services that run: those without a profile or with one that is on, and
+/// what they need.
 pub(super) fn active<'a>(
     services: &'a BTreeMap<String, Service>,
+    profiles: &[String],
     changes: &mut Vec<Change>,
 ) -> BTreeSet<&'a str> {
-    let always = services
-        .iter()
-        .filter(|(_, service)| service.profiles.is_empty());
-    let mut active: BTreeSet<&str> = always.map(|(name, _)| name.as_str()).collect();
+    let asked = services.iter().filter(|(_, service)| {
+        let mut own = service.profiles.iter();
+        service.profiles.is_empty() || own.any(|profile| profiles.contains(profile))
+    });
+    let mut active: BTreeSet<&str> = asked.map(|(name, _)| name.as_str()).collect();
     let mut open: Vec<&str> = active.iter().copied().collect();
     while let Some(service) = open.pop().and_then(|name| services.get(name)) {
         for (needed, dependency) in &service.depends_on {

@@ -11,9 +11,14 @@ use crate::placeholder::{CHECKOUT, PROJECT};
 use crate::secret::{self, Encoding, token};
 
 fn run(model: &Value) -> (Isolated, Vec<Diagnostic>) {
+    run_with(model, &[])
+}
+
+fn run_with(model: &Value, profiles: &[&str]) -> (Isolated, Vec<Diagnostic>) {
+    let profiles: Vec<String> = profiles.iter().map(ToString::to_string).collect();
     let model: Project = serde_json::from_value(model.clone()).unwrap();
     let mut faults = Vec::new();
-    let isolated = isolate(&model, &BTreeMap::new(), &mut faults);
+    let isolated = isolate(&model, &BTreeMap::new(), &profiles, &mut faults);
     (isolated, faults)
 }
 
@@ -412,6 +417,27 @@ fn profiles_and_scale_decide_who_runs() {
     );
     assert!(isolated.services["db"].compose.profiles.is_empty());
     assert_eq!(isolated.services["none"].compose.replicas(), 0);
+}
+
+#[test]
+fn a_profile_that_is_on_runs_its_services_and_what_they_need() {
+    let model = json!({"services": {
+        "web": {"image": "x"},
+        "debug": {"image": "x", "profiles": ["debug", "dev"], "depends_on": {"trace": {"condition": "service_started"}}},
+        "trace": {"image": "x", "profiles": ["trace"]},
+        "other": {"image": "x", "profiles": ["other"]},
+    }});
+    for (profiles, expected, left) in [
+        (&["dev"][..], &["debug", "trace", "web"][..], &["other"][..]),
+        (&["trace", "unheard-of"], &["trace", "web"], &["debug", "other"]),
+        (&[], &["web"], &["debug", "other", "trace"]),
+    ] {
+        let (isolated, faults) = run_with(&model, profiles);
+        assert!(faults.is_empty(), "{faults:#?}");
+        assert_eq!(isolated.services.keys().collect::<Vec<_>>(), expected);
+        let told: Vec<&str> = isolated.changes.iter().map(|change| change.service.as_str()).collect();
+        assert_eq!(told, left, "{profiles:?}");
+    }
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct Input<'a> {
     pub templates: &'a revision::Templates,
     /// What was interpolated at commit.
     pub interpolation: &'a revision::Interpolation,
+    /// Profiles that are on: their services run, beside those without a profile.
+    pub profiles: &'a [String],
 }
 
 impl<'a> Input<'a> {
@@ -64,6 +66,7 @@ impl<'a> Input<'a> {
             builds: &BUILDS,
             templates: &TEMPLATES,
             interpolation: &INTERPOLATION,
+            profiles: &[],
         }
     }
 
@@ -79,6 +82,7 @@ impl<'a> Input<'a> {
             builds: &content.builds,
             templates: &content.templates,
             interpolation: &content.interpolation,
+            profiles: &content.profiles,
             ..Self::new(&content.manifest, modules)
         }
     }
@@ -175,7 +179,7 @@ pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
     let resources = resolve::resources(input, &mut faults);
     let isolated = input
         .model
-        .map(|model| isolation::isolate(model, input.builds, &mut faults))
+        .map(|model| isolation::isolate(model, input.builds, input.profiles, &mut faults))
         .unwrap_or_default();
     let mut draft = Draft {
         resources,

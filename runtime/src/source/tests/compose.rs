@@ -222,9 +222,19 @@ fn compose_file_out_of_the_env_file_counts_and_profiles_are_kept() {
             .collect::<Vec<_>>(),
         ["x"]
     );
-    assert_eq!(stack.profiles, ["p", "q"]);
+    // No service has `q`, so it says nothing about this stack.
+    assert_eq!(stack.profiles, ["p"]);
     site.set("COMPOSE_PROFILES", "");
     assert!(site.stack().unwrap().profiles.is_empty());
+    site.profiles = vec!["p".into(), "slip".into()];
+    let stack = site.stack().unwrap();
+    assert_eq!(stack.profiles, ["p"]);
+    let told: Vec<String> = stack.diagnostics.iter().map(ToString::to_string).collect();
+    assert!(told.len() == 1 && told[0].contains("no service has the profile `slip`"), "{told:?}");
+    site.profiles = vec!["*".into()];
+    let stack = site.stack().unwrap();
+    assert_eq!(stack.profiles, ["p"]);
+    assert!(stack.diagnostics.is_empty());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod corpus;
 mod fast_path;
 mod repositories;
 mod secrets;
+mod templates;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -60,6 +61,7 @@ struct Site {
     compose: Option<Compose>,
     memo: Memo,
     files: Vec<PathBuf>,
+    profiles: Vec<String>,
 }
 
 impl Site {
@@ -73,6 +75,7 @@ impl Site {
             compose: installed_compose(),
             memo: Memo::default(),
             files: Vec::new(),
+            profiles: Vec::new(),
         };
         for (name, text) in files {
             site.write(name, text);
@@ -105,7 +108,7 @@ impl Site {
             machine_key: &KEY,
             memo: &self.memo,
             files: &self.files,
-            profiles: &[],
+            profiles: &self.profiles,
         }))
     }
 
@@ -166,5 +169,6 @@ fn everything(stack: &Stack) -> String {
     let manifest = serde_json::to_string(&stack.manifest).unwrap();
     let inputs = serde_json::to_string(&stack.inputs).unwrap();
     let memo = serde_json::to_string(&stack.memo).unwrap();
-    format!("{model}{manifest}{inputs}{memo}{stack:?}")
+    let texts = serde_json::to_string(&(&stack.templates, &stack.interpolation)).unwrap();
+    format!("{model}{manifest}{inputs}{memo}{texts}{stack:?}")
 }
