@@ -13,10 +13,7 @@ use sidestack_topology::diagnostic::{Diagnostic, Severity};
 pub(crate) const EXIT_CODES: [(u8, &str); 10] = [
     (0, "done, also when nothing was to do"),
     (1, "failed"),
-    (
-        2,
-        "the command line, the manifest or a compose file is wrong; nothing was changed",
-    ),
+    (2, "the command line, the manifest or a compose file is wrong; nothing was changed"),
     (3, "what was named is not there"),
     (4, "cancelled"),
     (5, "a port, a name or a lock belongs to somebody else"),
@@ -91,23 +88,12 @@ const EVIDENCE: usize = 400;
 /// The text of an error: at most four lines (each diagnostic at most four);
 /// with `verbose`, every line of evidence.
 pub(crate) fn lines(error: &Error, verbose: bool) -> Vec<String> {
-    let faults: Vec<&Diagnostic> = error
-        .diagnostics
-        .iter()
-        .filter(|one| one.severity == Severity::Error)
-        .collect();
+    let faults: Vec<&Diagnostic> = error.diagnostics.iter().filter(|one| one.severity == Severity::Error).collect();
     if !faults.is_empty() {
-        return faults
-            .into_iter()
-            .flat_map(|fault| diagnostic("error", fault))
-            .collect();
+        return faults.into_iter().flat_map(|fault| diagnostic("error", fault)).collect();
     }
     let mut lines = vec![format!("error: {}", error.message)];
-    if let Some(target) = error
-        .target
-        .as_ref()
-        .filter(|target| !error.message.contains(target.as_str()))
-    {
+    if let Some(target) = error.target.as_ref().filter(|target| !error.message.contains(target.as_str())) {
         lines.push(format!("  in {target}"));
     }
     if verbose {
@@ -121,12 +107,7 @@ pub(crate) fn lines(error: &Error, verbose: bool) -> Vec<String> {
 
 /// Lines of evidence on one: the last of them, since the last line of a log says most.
 fn evidence(detail: &[String]) -> String {
-    let joined = detail
-        .iter()
-        .map(|line| line.trim())
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(" | ");
+    let joined = detail.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" | ");
     match joined.chars().count().checked_sub(EVIDENCE) {
         None | Some(0) => joined,
         Some(over) => format!("…{}", joined.chars().skip(over).collect::<String>()),
@@ -139,11 +120,7 @@ pub(crate) fn diagnostic(label: &str, fault: &Diagnostic) -> Vec<String> {
     let mut lines = vec![format!("{label}: {}", fault.message)];
     match &fault.place {
         Some(place) => {
-            let path = if path.is_empty() {
-                path
-            } else {
-                format!(" ({path})")
-            };
+            let path = if path.is_empty() { path } else { format!(" ({path})") };
             lines.push(format!("  at {place}{path}"));
             if !place.excerpt.is_empty() {
                 lines.push(format!("   | {}", place.excerpt));
@@ -182,9 +159,8 @@ mod tests {
 
     #[test]
     fn an_error_has_at_most_four_lines() {
-        let mut error = Error::new(Kind::Unhealthy, "service-failed", "`web` exited with 1")
-            .about("shop/dev/main")
-            .hint("look");
+        let mut error =
+            Error::new(Kind::Unhealthy, "service-failed", "`web` exited with 1").about("shop/dev/main").hint("look");
         for number in 0..50 {
             error = error.detail(format!("log line {number} of the service that failed"));
         }
@@ -193,8 +169,7 @@ mod tests {
         assert_eq!(text[0], "error: `web` exited with 1");
         assert_eq!(text[1], "  in shop/dev/main");
         assert!(
-            text[2].ends_with("| log line 49 of the service that failed")
-                && text[2].chars().count() <= EVIDENCE + 3
+            text[2].ends_with("| log line 49 of the service that failed") && text[2].chars().count() <= EVIDENCE + 3
         );
         assert_eq!(text[3], "hint: look");
         assert_eq!(lines(&error, true).len(), 53);
@@ -209,26 +184,13 @@ mod tests {
         ];
         assert_eq!(
             lines(&Error::invalid(faults), false),
-            [
-                "error: one",
-                "  at sidestack.yaml:2:6 (env.A)",
-                "   |   A: 1",
-                "error: two",
-                "  at b",
-                "hint: mend it"
-            ]
+            ["error: one", "  at sidestack.yaml:2:6 (env.A)", "   |   A: 1", "error: two", "  at b", "hint: mend it"]
         );
     }
 
     #[test]
     fn a_closed_pipe_is_no_error() {
-        assert!(matches!(
-            Stop::from(io::Error::from(io::ErrorKind::BrokenPipe)),
-            Stop::Pipe
-        ));
-        assert!(matches!(
-            Stop::from(io::Error::from(io::ErrorKind::StorageFull)),
-            Stop::Output(_)
-        ));
+        assert!(matches!(Stop::from(io::Error::from(io::ErrorKind::BrokenPipe)), Stop::Pipe));
+        assert!(matches!(Stop::from(io::Error::from(io::ErrorKind::StorageFull)), Stop::Output(_)));
     }
 }

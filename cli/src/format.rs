@@ -43,19 +43,12 @@ pub(crate) fn write(format: Format, variables: &BTreeMap<&str, &str>) -> String 
 }
 
 fn is_plain(value: &str) -> bool {
-    !value.is_empty()
-        && value
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_./:@%+,-".contains(&b))
+    !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_./:@%+,-".contains(&b))
 }
 
 /// For a POSIX shell.
 fn shell(value: &str) -> String {
-    if is_plain(value) {
-        value.to_owned()
-    } else {
-        format!("'{}'", value.replace('\'', r"'\''"))
-    }
+    if is_plain(value) { value.to_owned() } else { format!("'{}'", value.replace('\'', r"'\''")) }
 }
 
 /// For a dotenv file.
@@ -88,10 +81,7 @@ fn dotenv(value: &str) -> String {
 fn delimiter(value: &str) -> String {
     loop {
         // The hasher's keys are random for each call.
-        let candidate = format!(
-            "sidestack_{:016x}",
-            RandomState::new().hash_one(value.len())
-        );
+        let candidate = format!("sidestack_{:016x}", RandomState::new().hash_one(value.len()));
         if !value.contains(&candidate) {
             return candidate;
         }
@@ -191,16 +181,12 @@ mod tests {
 
     #[test]
     fn formats() {
-        let variables =
-            BTreeMap::from([("A", "plain:1/2"), ("B", "it's"), ("C", ""), ("D", "x y$z")]);
+        let variables = BTreeMap::from([("A", "plain:1/2"), ("B", "it's"), ("C", ""), ("D", "x y$z")]);
         assert_eq!(
             write(Format::Shell, &variables),
             "export A=plain:1/2\nexport B='it'\\''s'\nexport C=''\nexport D='x y$z'\n"
         );
-        assert_eq!(
-            write(Format::Dotenv, &variables),
-            "A=plain:1/2\nB=\"it's\"\nC=''\nD='x y$z'\n"
-        );
+        assert_eq!(write(Format::Dotenv, &variables), "A=plain:1/2\nB=\"it's\"\nC=''\nD='x y$z'\n");
         assert_eq!(
             write(Format::Json, &variables),
             "{\"A\":\"plain:1/2\",\"B\":\"it's\",\"C\":\"\",\"D\":\"x y$z\"}\n"

@@ -33,10 +33,7 @@ pub(crate) fn watch(command: &Command) {
         return;
     }
     thread::spawn(|| {
-        let Ok(reactor) = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-        else {
+        let Ok(reactor) = tokio::runtime::Builder::new_current_thread().enable_io().build() else {
             return;
         };
         reactor.block_on(async {

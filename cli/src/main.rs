@@ -31,13 +31,8 @@ use output::{Output, last_words};
 fn main() -> ExitCode {
     // A panic's own message may hold anything, a secret too: it is not shown.
     set_hook(Box::new(|panic| {
-        let place = panic
-            .location()
-            .map(|at| format!(" at {}:{}", at.file(), at.line()))
-            .unwrap_or_default();
-        last_words(&format!(
-            "error: sidestack crashed{place}; this is a defect of sidestack"
-        ));
+        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        last_words(&format!("error: sidestack crashed{place}; this is a defect of sidestack"));
     }));
     let code = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| exit_code(Kind::Failed));
     ExitCode::from(code)
@@ -62,9 +57,7 @@ fn end(out: &Output, result: Result<u8, Stop>) -> u8 {
         Ok(code) => code,
         Err(Stop::Pipe) => 0,
         Err(Stop::Output(cause)) => {
-            last_words(&format!(
-                "error: standard output cannot be written: {cause}"
-            ));
+            last_words(&format!("error: standard output cannot be written: {cause}"));
             exit_code(Kind::Failed)
         }
         Err(Stop::Error(error)) => match out.failure(&error) {
@@ -76,10 +69,7 @@ fn end(out: &Output, result: Result<u8, Stop>) -> u8 {
 /// Help and version are answers; everything else is a wrong command line.
 fn refused(error: &clap::Error, words: &[OsString]) -> u8 {
     let json = usage::wants_json(words);
-    let global = Global {
-        json,
-        ..Global::default()
-    };
+    let global = Global { json, ..Global::default() };
     let out = Output::new(&global, "error");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -89,12 +79,9 @@ fn refused(error: &clap::Error, words: &[OsString]) -> u8 {
             out.note_lines(&error.render().to_string());
             exit_code(Kind::Usage)
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => end(
-            &out,
-            Err(Error::new(Kind::Usage, "usage", "no command is given")
-                .hint("see `sidestack help`")
-                .into()),
-        ),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            end(&out, Err(Error::new(Kind::Usage, "usage", "no command is given").hint("see `sidestack help`").into()))
+        }
         _ => end(&out, Err(usage::told(error).into())),
     }
 }

@@ -14,10 +14,7 @@ use crate::errors::usage;
 
 /// Whether `--json` was asked for, although the line could not be read.
 pub(crate) fn wants_json(words: &[OsString]) -> bool {
-    words
-        .iter()
-        .take_while(|word| *word != "--")
-        .any(|word| word == "--json")
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
 fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
@@ -31,11 +28,7 @@ fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
 }
 
 fn ticked(texts: &[String]) -> String {
-    texts
-        .iter()
-        .map(|text| format!("`{text}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// The error of a line that clap refused.
@@ -50,24 +43,13 @@ pub(crate) fn told(error: &clap::Error) -> Error {
         ErrorKind::UnknownArgument => "there is an argument too many".to_owned(),
         ErrorKind::MissingRequiredArgument => format!("missing {name}"),
         ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error)
-                .map(|source| format!(": {source}"))
-                .unwrap_or_default();
+            let why = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
             format!("the value of {name} is wrong{why}")
         }
         ErrorKind::InvalidValue => {
-            let empty = texts(error, ContextKind::InvalidValue)
-                .iter()
-                .all(String::is_empty);
-            let what = if empty {
-                "has no value"
-            } else {
-                "does not take that value"
-            };
-            format!(
-                "{name} {what}; there are {}",
-                ticked(&texts(error, ContextKind::ValidValue))
-            )
+            let empty = texts(error, ContextKind::InvalidValue).iter().all(String::is_empty);
+            let what = if empty { "has no value" } else { "does not take that value" };
+            format!("{name} {what}; there are {}", ticked(&texts(error, ContextKind::ValidValue)))
         }
         ErrorKind::ArgumentConflict => {
             let with = texts(error, ContextKind::PriorArg);
@@ -85,22 +67,15 @@ pub(crate) fn told(error: &clap::Error) -> Error {
             first.strip_prefix("error: ").unwrap_or(first).to_owned()
         }
     };
-    let near: Vec<String> = [
-        ContextKind::SuggestedArg,
-        ContextKind::SuggestedSubcommand,
-        ContextKind::SuggestedValue,
-    ]
-    .into_iter()
-    .flat_map(|kind| texts(error, kind))
-    .collect();
+    let near: Vec<String> = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+        .into_iter()
+        .flat_map(|kind| texts(error, kind))
+        .collect();
     let hint = match near.as_slice() {
         [] => texts(error, ContextKind::Usage)
             .first()
             .and_then(|text| text.lines().next())
-            .map_or_else(
-                || "see `sidestack help`".to_owned(),
-                |line| line.replacen("Usage:", "it is used as", 1),
-            ),
+            .map_or_else(|| "see `sidestack help`".to_owned(), |line| line.replacen("Usage:", "it is used as", 1)),
         _ => format!("did you mean {}?", ticked(&near)),
     };
     usage(message).hint(hint)
@@ -119,10 +94,8 @@ fn unknown_command(error: &clap::Error) -> Error {
         })
         .chain(["help".to_owned()])
         .collect();
-    let mut near: Vec<String> = nearest(&word, known.iter().map(String::as_str))
-        .map(str::to_owned)
-        .into_iter()
-        .collect();
+    let mut near: Vec<String> =
+        nearest(&word, known.iter().map(String::as_str)).map(str::to_owned).into_iter().collect();
     for one in texts(error, ContextKind::SuggestedSubcommand) {
         if !near.contains(&one) {
             near.push(one);
@@ -132,10 +105,7 @@ fn unknown_command(error: &clap::Error) -> Error {
     let error = usage(format!("there is no command `{word}`"));
     match near.as_slice() {
         [] => error.hint(format!("the commands are {}", known.join(" "))),
-        _ => error.hint(format!(
-            "did you mean {}? nothing was changed",
-            ticked(&near)
-        )),
+        _ => error.hint(format!("did you mean {}? nothing was changed", ticked(&near))),
     }
 }
 
@@ -153,22 +123,10 @@ mod tests {
     #[test]
     fn wrong_lines_are_told_shortly() {
         for (words, message, hint) in [
-            (
-                &["upp"][..],
-                "there is no command `upp`",
-                "did you mean `up`? nothing was changed",
-            ),
+            (&["upp"][..], "there is no command `upp`", "did you mean `up`? nothing was changed"),
             (&["lst"], "there is no command `lst`", "did you mean `ls`"),
-            (
-                &["up", "--besides"],
-                "there is no argument `--besides`",
-                "did you mean `--beside`?",
-            ),
-            (
-                &["exec"],
-                "missing `<SERVICE>`, `<COMMAND>...`",
-                "it is used as sidestack exec",
-            ),
+            (&["up", "--besides"], "there is no argument `--besides`", "did you mean `--beside`?"),
+            (&["exec"], "missing `<SERVICE>`, `<COMMAND>...`", "it is used as sidestack exec"),
             (
                 &["env", "--format", "xml"],
                 "`--format <FORMAT>` does not take that value; there are `shell`, `dotenv`, `json`, `github`",
@@ -179,16 +137,8 @@ mod tests {
                 "the value of `--timeout <DURATION>` is wrong: a duration is such as 90s, 2m or 1h30m",
                 "",
             ),
-            (
-                &["up", "a/b/c/d"],
-                "the value of `[TARGET]` is wrong: `a/b/c/d` is no target",
-                "",
-            ),
-            (
-                &["up", "--beside", "--new", "x"],
-                "`--beside` does not go with `--new [<NAME>]`",
-                "",
-            ),
+            (&["up", "a/b/c/d"], "the value of `[TARGET]` is wrong: `a/b/c/d` is no target", ""),
+            (&["up", "--beside", "--new", "x"], "`--beside` does not go with `--new [<NAME>]`", ""),
         ] {
             let (text, told) = refused(words);
             assert!(text.starts_with(message), "{words:?}: {text}");
@@ -206,10 +156,7 @@ mod tests {
             &["env", "--format", "canary"],
         ] {
             let (text, hint) = refused(words);
-            assert!(
-                !text.contains("canary") && !hint.contains("canary"),
-                "{text} {hint}"
-            );
+            assert!(!text.contains("canary") && !hint.contains("canary"), "{text} {hint}");
         }
     }
 

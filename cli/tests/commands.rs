@@ -13,18 +13,12 @@ fn help_names_every_command_and_is_no_error() {
     for words in [&["help"][..], &["--help"], &["-h"]] {
         let run = world.run(words);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{words:?}");
-        for command in [
-            "init", "plan", "up", "ls", "describe", "why", "env", "set", "logs", "exec", "down",
-            "secret",
-        ] {
+        for command in ["init", "plan", "up", "ls", "describe", "why", "env", "set", "logs", "exec", "down", "secret"] {
             assert!(run.stdout.contains(&format!("\n  {command} ")), "{command}");
         }
     }
     assert!(world.run(&["help", "up"]).stdout.contains("--beside"));
-    assert_eq!(
-        world.run(&["version"]).stdout,
-        format!("sidestack {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(world.run(&["version"]).stdout, format!("sidestack {}\n", env!("CARGO_PKG_VERSION")));
     world.holds("help-up", &[&["up", "-h"]]);
 }
 
@@ -58,25 +52,11 @@ fn an_unknown_word_changes_nothing() {
         let run = world.run(&[word]);
         assert_eq!(run.code, 2, "{word}");
         assert_eq!(run.stdout, "");
-        assert!(
-            run.stderr
-                .starts_with(&format!("error: there is no command `{word}`\nhint: ")),
-            "{}",
-            run.stderr
-        );
+        assert!(run.stderr.starts_with(&format!("error: there is no command `{word}`\nhint: ")), "{}", run.stderr);
         assert!(run.stderr.lines().count() <= 4);
     }
     assert!(!world.home().exists(), "the store was touched");
-    world.holds(
-        "unknown",
-        &[
-            &["upp"],
-            &["upp", "--json"],
-            &["up", "--besides"],
-            &["up", "--git", "main"],
-            &[],
-        ],
-    );
+    world.holds("unknown", &[&["upp"], &["upp", "--json"], &["up", "--besides"], &["up", "--git", "main"], &[]]);
 }
 
 #[test]
@@ -93,31 +73,16 @@ fn a_wrong_manifest_is_told_with_its_places() {
     let before = world.files();
     for verb in ["plan", "up"] {
         let run = world.run(&[verb]);
-        assert_eq!(
-            (run.code, run.stdout.as_str()),
-            (2, ""),
-            "{verb}: {}",
-            run.stderr
-        );
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{verb}: {}", run.stderr);
         assert!(run.stderr.contains("sidestack.yaml:4:"), "{}", run.stderr);
     }
     let run = world.run(&["up", "--json"]);
     let document: Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(
-        (run.code, &document["ok"], &document["schema"]),
-        (2, &Value::Bool(false), &"sidestack.up.v1".into())
-    );
+    assert_eq!((run.code, &document["ok"], &document["schema"]), (2, &Value::Bool(false), &"sidestack.up.v1".into()));
     let fault = &document["error"]["diagnostics"][0];
-    assert_eq!(
-        (&fault["file"], &fault["line"]),
-        (&"sidestack.yaml".into(), &4.into()),
-        "{document}"
-    );
+    assert_eq!((&fault["file"], &fault["line"]), (&"sidestack.yaml".into(), &4.into()), "{document}");
     assert_eq!(world.files(), before, "something was written");
-    assert_eq!(
-        world.json(&["ls", "--all"])["data"]["instances"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(world.json(&["ls", "--all"])["data"]["instances"], Value::Array(Vec::new()));
 }
 
 #[test]
@@ -125,10 +90,7 @@ fn a_manifest_that_is_no_yaml_is_told_with_its_place() {
     let world = World::new();
     for (text, place) in [
         ("sidestack: 1\nworkspace: [\n", "sidestack.yaml:"),
-        (
-            "sidestack: 1\nworkspace: a\nworkspace: b\n",
-            "sidestack.yaml:3:1",
-        ),
+        ("sidestack: 1\nworkspace: a\nworkspace: b\n", "sidestack.yaml:3:1"),
         ("sidestack: 1\nresourecs: {}\n", "sidestack.yaml:2:1"),
     ] {
         world.write("sidestack.yaml", text);
@@ -170,8 +132,7 @@ fn docker_that_cannot_be_reached_has_its_own_code() {
     let run = world.run(&["up"]);
     assert_eq!(run.code, 8, "{}", run.stderr);
     assert!(
-        run.stderr.starts_with("error: docker cannot be reached")
-            && run.stderr.contains("\nhint: "),
+        run.stderr.starts_with("error: docker cannot be reached") && run.stderr.contains("\nhint: "),
         "{}",
         run.stderr
     );
@@ -184,10 +145,7 @@ fn docker_that_cannot_be_reached_has_its_own_code() {
     assert_eq!(document["data"]["instances"][0]["here"], true);
     let run = world.run(&["up", "--json"]);
     let document: Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(
-        (run.code, &document["error"]["code"]),
-        (8, &"docker-unreachable".into())
-    );
+    assert_eq!((run.code, &document["error"]["code"]), (8, &"docker-unreachable".into()));
 }
 
 #[test]
@@ -203,22 +161,9 @@ fn plan_needs_no_docker_and_leases_nothing() {
     assert_eq!(plan["data"]["services"][0]["name"], "web");
     assert_eq!(plan["data"]["ports"][0]["inside"], "web:80");
     assert_eq!(plan["data"]["isolation"][0]["service"], "web");
-    assert_eq!(
-        world.json(&["ls"])["data"]["instances"],
-        Value::Array(Vec::new())
-    );
-    assert!(
-        world
-            .run(&["plan", "--graph", "mermaid"])
-            .stdout
-            .starts_with("flowchart")
-    );
-    assert!(
-        world
-            .run(&["plan", "--graph", "dot"])
-            .stdout
-            .starts_with("digraph")
-    );
+    assert_eq!(world.json(&["ls"])["data"]["instances"], Value::Array(Vec::new()));
+    assert!(world.run(&["plan", "--graph", "mermaid"]).stdout.starts_with("flowchart"));
+    assert!(world.run(&["plan", "--graph", "dot"]).stdout.starts_with("digraph"));
     assert_eq!(world.run(&["plan", "--render", "tree"]).code, 0);
     assert!(world.read("tree/compose.yaml").contains("image: nginx"));
     assert_eq!(world.run(&["plan", "--render", "tree"]).code, 2);
@@ -229,11 +174,7 @@ fn p42_names_from_outside_are_safe() {
     let world = World::new();
     let run = world.run(&["\u{1b}]0;evil\u{7}"]);
     assert_eq!(run.code, 2);
-    assert!(
-        run.stderr.contains("␛]0;evil␇") && !run.stderr.contains('\u{1b}'),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("␛]0;evil␇") && !run.stderr.contains('\u{1b}'), "{}", run.stderr);
 }
 
 #[test]
@@ -246,10 +187,7 @@ fn init_writes_a_manifest_once() {
     let run = world.run(&["init"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let text = world.read("sidestack.yaml");
-    assert!(
-        text.contains("sidestack: 1") && text.contains("compose.yaml"),
-        "{text}"
-    );
+    assert!(text.contains("sidestack: 1") && text.contains("compose.yaml"), "{text}");
     assert_eq!(world.run(&["plan"]).code, 0);
     assert_eq!(world.run(&["init"]).code, 5);
     assert_eq!(world.read("sidestack.yaml"), text);
@@ -261,10 +199,7 @@ fn completions_are_scripts() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let run = world.run(&["completions", shell]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-        assert!(
-            run.stdout.contains("describe") && run.stdout.contains("sidestack"),
-            "{shell}"
-        );
+        assert!(run.stdout.contains("describe") && run.stdout.contains("sidestack"), "{shell}");
     }
     assert_eq!(world.run(&["completions", "cmd"]).code, 2);
     assert!(!world.home().exists());
@@ -274,21 +209,13 @@ fn completions_are_scripts() {
 fn the_catalogue_is_shown() {
     let world = World::new();
     assert!(world.run(&["catalog"]).stdout.contains("sql-database"));
-    assert!(
-        world
-            .run(&["catalog", "show", "postgres"])
-            .stdout
-            .starts_with("# postgres\n")
-    );
+    assert!(world.run(&["catalog", "show", "postgres"]).stdout.starts_with("# postgres\n"));
     let modules = world.json(&["catalog"]);
     assert_eq!(modules["data"]["modules"][0]["name"], "postgres");
     let run = world.run(&["catalog", "show", "postgre"]);
     assert_eq!(
         (run.code, run.stderr.as_str()),
-        (
-            3,
-            "error: there is no module `postgre`\nhint: did you mean `postgres`?\n"
-        )
+        (3, "error: there is no module `postgre`\nhint: did you mean `postgres`?\n")
     );
 }
 
@@ -300,12 +227,7 @@ fn a_secret_comes_over_standard_input_alone() {
     assert!(!run.stderr.contains("canary"), "{}", run.stderr);
     let run = world.run_with(&["secret", "set", "keychain:shop/stripe"], b"\n");
     assert_eq!(run.code, 2);
-    assert!(
-        run.stderr
-            .starts_with("error: standard input holds no value\n"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.starts_with("error: standard input holds no value\n"), "{}", run.stderr);
     for input in [&b"canary\xff"[..], b"canary\0x"] {
         let run = world.run_with(&["secret", "set", "keychain:shop/stripe"], input);
         assert_eq!(run.code, 2);

@@ -30,10 +30,7 @@ pub(crate) struct Where {
     pub(crate) beside: bool,
     /// Run it in one more instance, perhaps of this name
     #[arg(long, value_name = "NAME", num_args = 0..=1)]
-    #[expect(
-        clippy::option_option,
-        reason = "clap's type for an option whose value may be left out"
-    )]
+    #[expect(clippy::option_option, reason = "clap's type for an option whose value may be left out")]
     pub(crate) new: Option<Option<String>>,
     /// Not there yet: run the code of a commit
     #[arg(long, value_name = "REF", hide = true)]

@@ -16,9 +16,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use act::{Down, On, Plan, Remove, Restart, Source, Start, Stop, Up, Where};
-pub(crate) use look::{
-    Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why,
-};
+pub(crate) use look::{Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why};
 pub(crate) use other::{Catalog, CatalogCommand, Completions, GraphKind, Init};
 pub(crate) use variables::{Env, Format, Secret, SecretCommand, Set, Unset, Vantage};
 
@@ -70,12 +68,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "CONTEXT")]
     pub(crate) context: Option<String>,
     /// The environment that is meant, such as demo
-    #[arg(
-        short = 'E',
-        long = "env-name",
-        global = true,
-        value_name = "ENVIRONMENT"
-    )]
+    #[arg(short = 'E', long = "env-name", global = true, value_name = "ENVIRONMENT")]
     pub(crate) env_name: Option<String>,
     /// Act as if started in this folder
     #[arg(short = 'C', long, global = true, value_name = "DIR")]
@@ -176,9 +169,7 @@ impl Command {
             Self::Restart(_) => "restart",
             Self::Down(_) => "down",
             Self::Rm(_) => "rm",
-            Self::Catalog(Catalog {
-                command: Some(CatalogCommand::Show { .. }),
-            }) => "catalog-show",
+            Self::Catalog(Catalog { command: Some(CatalogCommand::Show { .. }) }) => "catalog-show",
             Self::Catalog(_) => "catalog",
             Self::Secret(Secret { command }) => match command {
                 SecretCommand::Set { .. } => "secret-set",
@@ -209,10 +200,7 @@ mod tests {
     #[test]
     fn v_is_volumes_for_down_alone() {
         let down = |words: &[&str]| match parse(words) {
-            Cli {
-                command: Command::Down(down),
-                global,
-            } => (down.volumes, global.verbose),
+            Cli { command: Command::Down(down), global } => (down.volumes, global.verbose),
             _ => panic!("not down"),
         };
         assert_eq!(down(&["down", "-v"]), (true, 0));

@@ -38,10 +38,7 @@ pub(crate) fn key(text: &str) -> Result<String, String> {
     if first && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         Ok(text.to_owned())
     } else {
-        Err(
-            "a variable's name has only letters, digits and `_`, and starts with no digit"
-                .to_owned(),
-        )
+        Err("a variable's name has only letters, digits and `_`, and starts with no digit".to_owned())
     }
 }
 
@@ -52,10 +49,7 @@ pub(crate) fn assignment(text: &str) -> Result<Assignment, String> {
         None => (text, None),
     };
     // The message of clap repeats the whole argument, which may hold a value; see `crate::usage`.
-    Ok(Assignment {
-        key: key(name)?,
-        value,
-    })
+    Ok(Assignment { key: key(name)?, value })
 }
 
 #[cfg(test)]
@@ -64,13 +58,7 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, seconds) in [
-            ("0", 0),
-            ("90", 90),
-            ("90s", 90),
-            ("1m30s", 90),
-            ("2h", 7200),
-        ] {
+        for (text, seconds) in [("0", 0), ("90", 90), ("90s", 90), ("1m30s", 90), ("2h", 7200)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for bad in ["", "-1", "1x", "s", "1.5"] {

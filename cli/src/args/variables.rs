@@ -36,10 +36,7 @@ pub(crate) struct Env {
     pub(crate) at: At,
     /// Tell which layer won, what it shadowed and who gets it; for one key or for all
     #[arg(long, value_name = "KEY", num_args = 0..=1, conflicts_with = "format")]
-    #[expect(
-        clippy::option_option,
-        reason = "clap's type for an option whose value may be left out"
-    )]
+    #[expect(clippy::option_option, reason = "clap's type for an option whose value may be left out")]
     pub(crate) explain: Option<Option<String>>,
     /// Hand the values over, secrets with them
     #[arg(long, value_name = "FORMAT")]

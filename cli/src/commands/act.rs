@@ -1,9 +1,7 @@
 //! `up`, `start`, `restart`, `wait`, `stop`, `down`, `rm`.
 
 use sidestack_runtime::Session;
-use sidestack_runtime::api::{
-    Description, Done, Place, State, StepLine, TargetWords, UpReport, UpRequest,
-};
+use sidestack_runtime::api::{Description, Done, Place, State, StepLine, TargetWords, UpReport, UpRequest};
 
 use super::Context;
 use crate::args;
@@ -12,11 +10,7 @@ use crate::json;
 use crate::output::{Style, Table};
 
 /// The request of `up` and `plan`.
-pub(super) fn request(
-    context: &Context<'_>,
-    place: &args::Where,
-    source: &args::Source,
-) -> Result<UpRequest, Stop> {
+pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args::Source) -> Result<UpRequest, Stop> {
     if place.git.is_some() {
         return Err(usage("`up --git` is not there yet")
             .hint("check the commit out (`git worktree add`) and run `sidestack up` there")
@@ -62,16 +56,11 @@ pub(super) fn start(context: &Context<'_>, args: &args::Start) -> Result<u8, Sto
     if args.on.dry_run {
         let at = session.describe(&target, false)?;
         let missing = at.services.iter().filter(|service| !service.ready);
-        let steps = missing
-            .map(|service| step("start", &service.name, &format!("it is {}", service.state)))
-            .collect();
-        return would_bring_up(context, &at, steps);
+        let steps: Vec<StepLine> =
+            missing.map(|service| step("start", &service.name, &format!("it is {}", service.state))).collect();
+        return would_bring_up(context, &at, &steps);
     }
-    brought_up(
-        context,
-        &session.start(&target, !args.no_wait, context.global.limit())?,
-        false,
-    )
+    brought_up(context, &session.start(&target, !args.no_wait, context.global.limit())?, false)
 }
 
 pub(super) fn restart(context: &Context<'_>, args: &args::Restart) -> Result<u8, Stop> {
@@ -79,34 +68,24 @@ pub(super) fn restart(context: &Context<'_>, args: &args::Restart) -> Result<u8,
     if args.dry_run {
         let at = session.describe(&target, false)?;
         let named = |name: &String| args.services.is_empty() || args.services.contains(name);
-        let steps = at
+        let steps: Vec<StepLine> = at
             .services
             .iter()
             .filter(|one| named(&one.name))
             .map(|one| step("restart", &one.name, "asked for"))
             .collect();
-        return would_bring_up(context, &at, steps);
+        return would_bring_up(context, &at, &steps);
     }
-    brought_up(
-        context,
-        &session.restart(&target, &args.services, context.global.limit())?,
-        false,
-    )
+    brought_up(context, &session.restart(&target, &args.services, context.global.limit())?, false)
 }
 
 pub(super) fn wait(context: &Context<'_>, args: &args::Wait) -> Result<u8, Stop> {
     let words = args.at.target.as_ref().or(args.instance.as_ref());
-    let description = context
-        .session()?
-        .wait_ready(&context.target(words), context.global.limit())?;
+    let description = context.session()?.wait_ready(&context.target(words), context.global.limit())?;
     if context.out.json {
         context.out.document(&json::Instance::from(&description))?;
     } else {
-        context.out.note(format!(
-            "{} is {}",
-            description.instance.target,
-            description.state.word()
-        ));
+        context.out.note(format!("{} is {}", description.instance.target, description.state.word()));
     }
     Ok(0)
 }
@@ -124,11 +103,8 @@ fn brought_up(context: &Context<'_>, report: &UpReport, dry_run: bool) -> Result
     }
     let mut table = Table::new(&["SERVICE", "STATE", "ADDRESS"]);
     for service in &description.services {
-        let addresses: Vec<&str> = service
-            .addresses
-            .iter()
-            .map(|address| address.url.as_deref().unwrap_or(&address.host))
-            .collect();
+        let addresses: Vec<&str> =
+            service.addresses.iter().map(|address| address.url.as_deref().unwrap_or(&address.host)).collect();
         table.styled([
             (service.name.as_str(), Style::Plain),
             (service.state.as_str(), Style::of_state(&service.state)),
@@ -141,34 +117,23 @@ fn brought_up(context: &Context<'_>, report: &UpReport, dry_run: bool) -> Result
         }
     }
     let instance = &description.instance;
-    let revision = instance
-        .revision
-        .map(|revision| format!(" at {revision}"))
-        .unwrap_or_default();
+    let revision = instance.revision.map(|revision| format!(" at {revision}")).unwrap_or_default();
     let news = match (report.committed, report.changed) {
         (true, _) => " (a new revision)",
         (false, true) => "",
         (false, false) => "; nothing was to do",
     };
-    out.note(format!(
-        "{} is {}{revision}{news}",
-        instance.target,
-        description.state.word()
-    ));
+    out.note(format!("{} is {}{revision}{news}", instance.target, description.state.word()));
     out.table(&table)?;
     Ok(0)
 }
 
-fn would_bring_up(
-    context: &Context<'_>,
-    at: &Description,
-    lines: Vec<StepLine>,
-) -> Result<u8, Stop> {
+fn would_bring_up(context: &Context<'_>, at: &Description, lines: &[StepLine]) -> Result<u8, Stop> {
     if context.out.json {
-        context.out.document(&json::Instance::would(at, &lines))?;
+        context.out.document(&json::Instance::would(at, lines))?;
         return Ok(0);
     }
-    steps(context, &lines)
+    steps(context, lines)
 }
 
 /// Steps, a line each, with their causes.
@@ -179,20 +144,14 @@ pub(super) fn steps(context: &Context<'_>, lines: &[StepLine]) -> Result<u8, Sto
     }
     let mut table = Table::bare(0);
     for line in lines {
-        table.styled([
-            (line.step.as_str(), Style::Plain),
-            (line.cause.as_str(), Style::Dim),
-        ]);
+        table.styled([(line.step.as_str(), Style::Plain), (line.cause.as_str(), Style::Dim)]);
     }
     context.out.table(&table)?;
     Ok(0)
 }
 
 fn step(verb: &str, name: &str, cause: &str) -> StepLine {
-    StepLine {
-        step: format!("{verb} {name}"),
-        cause: cause.to_owned(),
-    }
+    StepLine { step: format!("{verb} {name}"), cause: cause.to_owned() }
 }
 
 /// A verb that ends something, and its words.
@@ -211,11 +170,7 @@ fn end(
     verb: &Ending<'_>,
     act: impl FnOnce(&Session, &TargetWords) -> sidestack_runtime::Result<Done>,
 ) -> Result<u8, Stop> {
-    let (session, target, out) = (
-        context.session()?,
-        context.target(on.target.as_ref()),
-        context.out,
-    );
+    let (session, target, out) = (context.session()?, context.target(on.target.as_ref()), context.out);
     if on.dry_run {
         let at = session.describe(&target, false)?;
         let lines = (verb.would)(&at);
@@ -230,15 +185,7 @@ fn end(
         out.document(&json::Acted::from(&done))?;
         return Ok(0);
     }
-    out.note(format!(
-        "{} {}",
-        done.target,
-        if done.changed {
-            verb.done
-        } else {
-            verb.already
-        }
-    ));
+    out.note(format!("{} {}", done.target, if done.changed { verb.done } else { verb.already }));
     if !done.kept.is_empty() && done.changed {
         out.note(format!("its data stays in {}", done.kept.join(", ")));
     }
@@ -258,72 +205,32 @@ pub(super) fn stop(context: &Context<'_>, args: &args::Stop) -> Result<u8, Stop>
             .map(|one| step("stop", &one.name, &format!("it is {}", one.state)))
             .collect(),
     };
-    let verb = Ending {
-        done: "is stopped",
-        already: "was stopped already",
-        would: &would,
-    };
-    end(context, &args.on, &verb, |session, target| {
-        session.stop(target, args.grace)
-    })
+    let verb = Ending { done: "is stopped", already: "was stopped already", would: &would };
+    end(context, &args.on, &verb, |session, target| session.stop(target, args.grace))
 }
 
 /// What becomes of an instance's volumes.
 fn of_volumes(at: &Description, remove: bool) -> impl Iterator<Item = StepLine> + '_ {
-    let (verb, cause) = if remove {
-        ("remove volume", "--volumes")
-    } else {
-        ("keep volume", "without --volumes")
-    };
-    at.volumes
-        .iter()
-        .map(move |volume| step(verb, &volume.name, cause))
+    let (verb, cause) = if remove { ("remove volume", "--volumes") } else { ("keep volume", "without --volumes") };
+    at.volumes.iter().map(move |volume| step(verb, &volume.name, cause))
 }
 
 fn of_containers(at: &Description) -> impl Iterator<Item = StepLine> + '_ {
-    let there = at
-        .services
-        .iter()
-        .filter(|service| service.state != "missing");
-    there.map(|service| {
-        step(
-            "remove container of",
-            &service.name,
-            &format!("it is {}", service.state),
-        )
-    })
+    let there = at.services.iter().filter(|service| service.state != "missing");
+    there.map(|service| step("remove container of", &service.name, &format!("it is {}", service.state)))
 }
 
 pub(super) fn down(context: &Context<'_>, args: &args::Down) -> Result<u8, Stop> {
-    let would = |at: &Description| {
-        of_containers(at)
-            .chain(of_volumes(at, args.volumes))
-            .collect()
-    };
-    let verb = Ending {
-        done: "is down",
-        already: "was down already",
-        would: &would,
-    };
-    end(context, &args.on, &verb, |session, target| {
-        session.down(target, args.volumes)
-    })
+    let would = |at: &Description| of_containers(at).chain(of_volumes(at, args.volumes)).collect();
+    let verb = Ending { done: "is down", already: "was down already", would: &would };
+    end(context, &args.on, &verb, |session, target| session.down(target, args.volumes))
 }
 
 pub(super) fn remove(context: &Context<'_>, args: &args::Remove) -> Result<u8, Stop> {
     let would = |at: &Description| {
         let forget = step("forget", &at.instance.target.to_string(), "asked for");
-        of_containers(at)
-            .chain(of_volumes(at, args.volumes))
-            .chain([forget])
-            .collect()
+        of_containers(at).chain(of_volumes(at, args.volumes)).chain([forget]).collect()
     };
-    let verb = Ending {
-        done: "is removed",
-        already: "was removed already",
-        would: &would,
-    };
-    end(context, &args.on, &verb, |session, target| {
-        session.rm(target, args.volumes)
-    })
+    let verb = Ending { done: "is removed", already: "was removed already", would: &would };
+    end(context, &args.on, &verb, |session, target| session.rm(target, args.volumes))
 }

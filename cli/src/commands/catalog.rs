@@ -17,15 +17,8 @@ pub(super) fn init(context: &Context<'_>, args: &args::Init) -> Result<u8, Stop>
         out.document(&json::Initialised::from(&report))?;
         return Ok(0);
     }
-    let from = report
-        .from_compose
-        .as_ref()
-        .map(|path| format!(" from {}", path.display()))
-        .unwrap_or_default();
-    out.note(format!(
-        "wrote {}{from}; `sidestack plan` shows what it means",
-        report.path.display()
-    ));
+    let from = report.from_compose.as_ref().map(|path| format!(" from {}", path.display())).unwrap_or_default();
+    out.note(format!("wrote {}{from}; `sidestack plan` shows what it means", report.path.display()));
     Ok(0)
 }
 
@@ -33,15 +26,8 @@ pub(super) fn catalog(context: &Context<'_>, args: &args::Catalog) -> Result<u8,
     let (catalog, out) = (sidestack_catalog::builtin(), context.out);
     if let Some(CatalogCommand::Show { module }) = &args.command {
         let Some(entry) = catalog.get(module) else {
-            let names: Vec<&str> = catalog
-                .iter()
-                .map(|entry| entry.module.name.as_str())
-                .collect();
-            let error = Error::new(
-                Kind::NotFound,
-                "no-module",
-                format!("there is no module `{module}`"),
-            );
+            let names: Vec<&str> = catalog.iter().map(|entry| entry.module.name.as_str()).collect();
+            let error = Error::new(Kind::NotFound, "no-module", format!("there is no module `{module}`"));
             let hint = match nearest(module, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", names.join(", ")),
@@ -62,11 +48,7 @@ pub(super) fn catalog(context: &Context<'_>, args: &args::Catalog) -> Result<u8,
     let mut table = Table::new(&["MODULE", "PROVIDES", "VERSIONS", "SUMMARY"]);
     for entry in catalog.iter() {
         let module = &entry.module;
-        let versions: Vec<&str> = module
-            .versions
-            .iter()
-            .map(|one| one.version.as_str())
-            .collect();
+        let versions: Vec<&str> = module.versions.iter().map(|one| one.version.as_str()).collect();
         table.styled([
             (module.name.as_str(), Style::Bold),
             (&module.provides.join(", "), Style::Plain),

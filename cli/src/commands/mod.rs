@@ -28,19 +28,13 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// The opened world.
     pub(crate) fn session(&self) -> Result<Session, Stop> {
-        let options = Options {
-            context: self.global.context.clone(),
-            folder: self.global.folder.clone(),
-        };
+        let options = Options { context: self.global.context.clone(), folder: self.global.folder.clone() };
         Ok(Session::open(options, self.out.reporter())?)
     }
 
     /// The target's words with `-E`.
     pub(crate) fn target(&self, words: Option<&TargetWords>) -> TargetWords {
-        TargetWords {
-            environment: self.global.env_name.clone(),
-            ..words.cloned().unwrap_or_default()
-        }
+        TargetWords { environment: self.global.env_name.clone(), ..words.cloned().unwrap_or_default() }
     }
 }
 
@@ -51,10 +45,7 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// Runs a command; the exit code.
 pub(crate) fn run(cli: &Cli, out: &Output) -> Result<u8, Stop> {
-    let context = Context {
-        global: &cli.global,
-        out,
-    };
+    let context = Context { global: &cli.global, out };
     match &cli.command {
         Command::Init(args) => catalog::init(&context, args),
         Command::Plan(args) => plan::plan(&context, args),

@@ -19,21 +19,13 @@ pub(super) fn plan(context: &Context<'_>, args: &args::Plan) -> Result<u8, Stop>
     let out = context.out;
     if let Some(folder) = &args.render {
         render(&report, folder)?;
-        out.note(format!(
-            "the tree of {} is in {}",
-            report.target,
-            folder.display()
-        ));
+        out.note(format!("the tree of {} is in {}", report.target, folder.display()));
     }
     if out.json {
         out.document(&json::Plan::from(&report))?;
         return Ok(0);
     }
-    for one in report
-        .diagnostics
-        .iter()
-        .filter(|one| one.severity == Severity::Warning)
-    {
+    for one in report.diagnostics.iter().filter(|one| one.severity == Severity::Warning) {
         let lines = diagnostic("", one);
         out.warn(lines.join("\n").trim_start_matches([':', ' ']));
     }
@@ -50,15 +42,10 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
     let (out, plan) = (context.out, &report.plan);
     let mut head = Table::bare(0);
     let mut line = |name: &str, value: String| {
-        head.styled([(name.to_owned(), Style::Dim), (value, Style::Bold)])
+        head.styled([(name.to_owned(), Style::Dim), (value, Style::Bold)]);
     };
     line("instance", report.target.to_string());
-    line(
-        "revision",
-        report
-            .revision
-            .map_or_else(|| "a new one".to_owned(), |revision| revision.to_string()),
-    );
+    line("revision", report.revision.map_or_else(|| "a new one".to_owned(), |revision| revision.to_string()));
     line("project", plan.project.clone());
     out.table(&head)?;
     let mut resources = Table::new(&["RESOURCE", "ENGINE", "ARRANGEMENT", "IMAGE", "MAKES"]);
@@ -80,27 +67,16 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
     out.section("Resources", &resources)?;
     let mut services = Table::new(&["SERVICE", "IMAGE", "AFTER"]);
     for (name, service) in &plan.services {
-        let image = service
-            .compose
-            .image
-            .as_deref()
-            .map_or_else(|| "built".to_owned(), shown);
+        let image = service.compose.image.as_deref().map_or_else(|| "built".to_owned(), shown);
         let after: Vec<&str> = service.after.keys().map(String::as_str).collect();
         services.row([name.as_str(), &image, &after.join(", ")]);
     }
     out.section("Services", &services)?;
     let mut ports = Table::new(&["SERVICE", "INSIDE", "HOST"]);
     for port in &plan.ports {
-        let host = if port.host_port == 0 {
-            "decided by `up`".to_owned()
-        } else {
-            port.url().unwrap_or_else(|| port.host())
-        };
-        ports.row([
-            port.publish.service.clone(),
-            format!("{}/{}", port.inside(), port.publish.protocol),
-            host,
-        ]);
+        let host =
+            if port.host_port == 0 { "decided by `up`".to_owned() } else { port.url().unwrap_or_else(|| port.host()) };
+        ports.row([port.publish.service.clone(), format!("{}/{}", port.inside(), port.publish.protocol), host]);
     }
     out.section("Ports", &ports)?;
     let mut changes = Table::new(&["SERVICE", "WHERE", "FROM", "TO", "BECAUSE"]);
@@ -118,16 +94,10 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
     for one in &plan.exposed {
         exposed.row([&one.service, &one.name]);
     }
-    out.section(
-        "Secrets that Docker will hold in its container config",
-        &exposed,
-    )?;
+    out.section("Secrets that Docker will hold in its container config", &exposed)?;
     let mut steps = Table::new(&["STEP", "BECAUSE"]);
     for line in &report.steps {
-        steps.styled([
-            (line.step.as_str(), Style::Plain),
-            (&line.cause, Style::Dim),
-        ]);
+        steps.styled([(line.step.as_str(), Style::Plain), (&line.cause, Style::Dim)]);
     }
     out.section("Steps", &steps)?;
     if report.steps.is_empty() {
@@ -139,11 +109,7 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
 /// Writes the tree into a folder that is empty or not there.
 fn render(report: &PlanReport, folder: &Path) -> Result<(), Stop> {
     let failed = |path: &Path, cause: &std::io::Error| {
-        Stop::from(Error::new(
-            Kind::Failed,
-            "file",
-            format!("`{}` cannot be written: {cause}", path.display()),
-        ))
+        Stop::from(Error::new(Kind::Failed, "file", format!("`{}` cannot be written: {cause}", path.display())))
     };
     let write = |path: &Path, text: &str| {
         path.parent()
@@ -153,11 +119,9 @@ fn render(report: &PlanReport, folder: &Path) -> Result<(), Stop> {
     };
     match std::fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
         Ok(true) => {
-            return Err(
-                usage(format!("the folder `{}` is not empty", folder.display()))
-                    .hint("name one that is empty or not there")
-                    .into(),
-            );
+            return Err(usage(format!("the folder `{}` is not empty", folder.display()))
+                .hint("name one that is empty or not there")
+                .into());
         }
         Ok(false) => {}
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}

@@ -12,9 +12,7 @@ use crate::output::{Style, Table, age, folder};
 const LONGEST: usize = 60;
 
 pub(super) fn history(context: &Context<'_>, args: &args::History) -> Result<u8, Stop> {
-    let revisions = context
-        .session()?
-        .history(&context.target(args.at.target.as_ref()))?;
+    let revisions = context.session()?.history(&context.target(args.at.target.as_ref()))?;
     let out = context.out;
     if out.json {
         out.document(&json::History::from(revisions.as_slice()))?;
@@ -25,47 +23,19 @@ pub(super) fn history(context: &Context<'_>, args: &args::History) -> Result<u8,
         return Ok(0);
     }
     let now = Timestamp::now();
-    let mut table = Table::new(&[
-        "REVISION",
-        "DIGEST",
-        "AGE",
-        "BRANCH",
-        "COMMIT",
-        "INSTANCES",
-        "MESSAGE",
-    ]);
+    let mut table = Table::new(&["REVISION", "DIGEST", "AGE", "BRANCH", "COMMIT", "INSTANCES", "MESSAGE"]);
     for view in &revisions {
         let seen = view.sightings.last();
-        let commit = seen
-            .and_then(|one| one.commit.as_deref())
-            .map(|commit| commit.get(..10).unwrap_or(commit).to_owned());
-        let dirty = if seen.is_some_and(|one| one.dirty == Some(true)) {
-            "+"
-        } else {
-            ""
-        };
-        let instances: Vec<&str> = view
-            .instances
-            .iter()
-            .map(|target| target.instance.as_str())
-            .collect();
+        let commit =
+            seen.and_then(|one| one.commit.as_deref()).map(|commit| commit.get(..10).unwrap_or(commit).to_owned());
+        let dirty = if seen.is_some_and(|one| one.dirty == Some(true)) { "+" } else { "" };
+        let instances: Vec<&str> = view.instances.iter().map(|target| target.instance.as_str()).collect();
         table.styled([
             (view.number.to_string(), Style::Bold),
-            (
-                view.digest.get(..12).unwrap_or(&view.digest).to_owned(),
-                Style::Dim,
-            ),
+            (view.digest.get(..12).unwrap_or(&view.digest).to_owned(), Style::Dim),
             (age(view.created, now), Style::Plain),
-            (
-                seen.and_then(|one| one.branch.clone()).unwrap_or_default(),
-                Style::Plain,
-            ),
-            (
-                commit
-                    .map(|commit| format!("{commit}{dirty}"))
-                    .unwrap_or_default(),
-                Style::Plain,
-            ),
+            (seen.and_then(|one| one.branch.clone()).unwrap_or_default(), Style::Plain),
+            (commit.map(|commit| format!("{commit}{dirty}")).unwrap_or_default(), Style::Plain),
             (instances.join(" "), Style::Plain),
             (view.message.clone().unwrap_or_default(), Style::Plain),
         ]);
@@ -75,9 +45,7 @@ pub(super) fn history(context: &Context<'_>, args: &args::History) -> Result<u8,
 }
 
 pub(super) fn show(context: &Context<'_>, args: &args::Show) -> Result<u8, Stop> {
-    let found = context
-        .session()?
-        .show(&context.target(args.target.as_ref()))?;
+    let found = context.session()?.show(&context.target(args.target.as_ref()))?;
     let (view, shown) = (&found.0, json::Shown::from(&found));
     let out = context.out;
     if out.json {
@@ -86,8 +54,7 @@ pub(super) fn show(context: &Context<'_>, args: &args::Show) -> Result<u8, Stop>
     }
     let now = Timestamp::now();
     let mut head = Table::bare(0);
-    let mut line =
-        |name: &str, value: &str| head.styled([(name, Style::Dim), (value, Style::Plain)]);
+    let mut line = |name: &str, value: &str| head.styled([(name, Style::Dim), (value, Style::Plain)]);
     line("revision", &view.number.to_string());
     line("digest", &view.digest);
     line("created", &format!("{} ago", age(view.created, now)));
@@ -116,12 +83,9 @@ pub(super) fn show(context: &Context<'_>, args: &args::Show) -> Result<u8, Stop>
         services.row([name.as_str(), image.as_deref().unwrap_or("built")]);
     }
     out.section("Services", &services)?;
-    for (title, map) in [
-        ("Resources", &shown.resources),
-        ("Variables", &shown.env),
-        ("Files", &shown.files),
-        ("Builds", &shown.builds),
-    ] {
+    for (title, map) in
+        [("Resources", &shown.resources), ("Variables", &shown.env), ("Files", &shown.files), ("Builds", &shown.builds)]
+    {
         let mut table = Table::bare(0);
         for (name, value) in map {
             table.row([name.as_str(), &cut(value)]);
@@ -142,10 +106,7 @@ pub(super) fn show(context: &Context<'_>, args: &args::Show) -> Result<u8, Stop>
 }
 
 pub(super) fn diff(context: &Context<'_>, args: &args::Diff) -> Result<u8, Stop> {
-    let report = context.session()?.diff(
-        &context.target(Some(&args.a)),
-        &context.target(Some(&args.b)),
-    )?;
+    let report = context.session()?.diff(&context.target(Some(&args.a)), &context.target(Some(&args.b)))?;
     let out = context.out;
     if out.json {
         out.document(&json::Diff::from(&report))?;
@@ -164,13 +125,7 @@ pub(super) fn diff(context: &Context<'_>, args: &args::Diff) -> Result<u8, Stop>
             (change.path.clone(), Style::Plain),
             (side(&change.from), Style::Bad),
             (side(&change.to), Style::Good),
-            (
-                change
-                    .layer
-                    .map(|layer| layer.to_string())
-                    .unwrap_or_default(),
-                Style::Dim,
-            ),
+            (change.layer.map(|layer| layer.to_string()).unwrap_or_default(), Style::Dim),
         ]);
     }
     out.table(&table)?;

@@ -30,20 +30,14 @@ pub(super) fn logs(context: &Context<'_>, args: &args::Logs) -> Result<u8, Stop>
             all.lines.push(entry.into());
         } else {
             stopped = if out.json {
-                out.document(&json::Logs {
-                    lines: vec![entry.into()],
-                })
+                out.document(&json::Logs { lines: vec![entry.into()] })
             } else {
                 print(context, alone, &entry)
             };
             leave_on_closed_pipe(&stopped);
         }
     };
-    session.logs(
-        &context.target(args.inside.target.as_ref()),
-        &request,
-        &mut sink,
-    )?;
+    session.logs(&context.target(args.inside.target.as_ref()), &request, &mut sink)?;
     stopped?;
     if out.json && !args.follow {
         out.document(&all)?;
@@ -52,21 +46,9 @@ pub(super) fn logs(context: &Context<'_>, args: &args::Logs) -> Result<u8, Stop>
 }
 
 fn print(context: &Context<'_>, alone: bool, entry: &LogEntry) -> Result<(), Stop> {
-    let time = entry
-        .time
-        .as_ref()
-        .map(|time| format!("{time} "))
-        .unwrap_or_default();
-    let name = if entry.replicas > 1 {
-        format!("{}-{}", entry.service, entry.number)
-    } else {
-        entry.service.clone()
-    };
-    let name = if alone && entry.replicas <= 1 {
-        String::new()
-    } else {
-        format!("{name} | ")
-    };
+    let time = entry.time.as_ref().map(|time| format!("{time} ")).unwrap_or_default();
+    let name = if entry.replicas > 1 { format!("{}-{}", entry.service, entry.number) } else { entry.service.clone() };
+    let name = if alone && entry.replicas <= 1 { String::new() } else { format!("{name} | ") };
     context.out.log(&format!("{name}{time}"), &entry.line)
 }
 
@@ -74,10 +56,7 @@ fn print(context: &Context<'_>, alone: bool, entry: &LogEntry) -> Result<(), Sto
 /// may never come, and the runtime goes on waiting for it.
 fn leave_on_closed_pipe(written: &Result<(), Stop>) {
     if matches!(written, Err(Stop::Pipe)) {
-        #[expect(
-            clippy::exit,
-            reason = "nothing is under way but reading, and nobody reads"
-        )]
+        #[expect(clippy::exit, reason = "nothing is under way but reading, and nobody reads")]
         std::process::exit(0);
     }
 }
@@ -90,33 +69,14 @@ pub(super) fn events(context: &Context<'_>, args: &args::Events) -> Result<u8, S
             return;
         }
         stopped = if out.json {
-            out.document(&json::Events {
-                events: vec![json::Event::from(entry)],
-            })
+            out.document(&json::Events { events: vec![json::Event::from(entry)] })
         } else {
-            let words = [
-                entry.time,
-                entry.target,
-                entry.service,
-                entry.kind,
-                entry.detail,
-            ];
-            out.line(
-                words
-                    .iter()
-                    .filter(|word| !word.is_empty())
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .join("  "),
-            )
+            let words = [entry.time, entry.target, entry.service, entry.kind, entry.detail];
+            out.line(words.iter().filter(|word| !word.is_empty()).cloned().collect::<Vec<_>>().join("  "))
         };
         leave_on_closed_pipe(&stopped);
     };
-    session.events(
-        &context.target(args.inside.target.as_ref()),
-        args.all,
-        &mut sink,
-    )?;
+    session.events(&context.target(args.inside.target.as_ref()), args.all, &mut sink)?;
     stopped?;
     Ok(0)
 }
@@ -136,13 +96,9 @@ pub(super) fn exec(context: &Context<'_>, args: &args::Exec) -> Result<u8, Stop>
 pub(super) fn shell(context: &Context<'_>, args: &args::Shell) -> Result<u8, Stop> {
     let options = ExecOptions {
         service: args.service.clone(),
-        command: [
-            "sh",
-            "-c",
-            "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh",
-        ]
-        .map(str::to_owned)
-        .into(),
+        command: ["sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh"]
+            .map(str::to_owned)
+            .into(),
         user: args.user.clone(),
         workdir: None,
         number: args.index,
@@ -153,15 +109,6 @@ pub(super) fn shell(context: &Context<'_>, args: &args::Shell) -> Result<u8, Sto
 
 /// The command's own exit code.
 fn run(context: &Context<'_>, inside: &args::Inside, options: &ExecOptions) -> Result<u8, Stop> {
-    let code = context
-        .session()?
-        .exec(&context.target(inside.target.as_ref()), options)?;
-    u8::try_from(code).map_err(|_| {
-        Error::new(
-            Kind::Failed,
-            "exec",
-            format!("the command ended with {code}"),
-        )
-        .into()
-    })
+    let code = context.session()?.exec(&context.target(inside.target.as_ref()), options)?;
+    u8::try_from(code).map_err(|_| Error::new(Kind::Failed, "exec", format!("the command ended with {code}")).into())
 }

@@ -36,13 +36,8 @@ pub(super) fn env(context: &Context<'_>, args: &args::Env) -> Result<u8, Stop> {
     };
     let shown: Vec<&Explained> = all.iter().filter(reached).collect();
     if let (Some(key), true) = (key, shown.is_empty()) {
-        let error = Error::new(
-            Kind::NotFound,
-            "no-variable",
-            format!("there is no variable `{key}`"),
-        );
-        let near =
-            sidestack_topology::diagnostic::nearest(key, all.iter().map(|one| one.key.as_str()));
+        let error = Error::new(Kind::NotFound, "no-variable", format!("there is no variable `{key}`"));
+        let near = sidestack_topology::diagnostic::nearest(key, all.iter().map(|one| one.key.as_str()));
         return Err(error
             .hint(near.map_or_else(
                 || "`sidestack env --explain` lists them".to_owned(),
@@ -57,11 +52,7 @@ pub(super) fn env(context: &Context<'_>, args: &args::Env) -> Result<u8, Stop> {
     } else {
         let mut table = Table::new(&["NAME", "VALUE", "LAYER"]);
         for one in shown {
-            table.styled([
-                (&one.key, Style::Bold),
-                (&one.shown, Style::Plain),
-                (&layer(one), Style::Dim),
-            ]);
+            table.styled([(&one.key, Style::Bold), (&one.shown, Style::Plain), (&layer(one), Style::Dim)]);
         }
         if table.is_empty() {
             out.note("there are no variables; `sidestack env --vantage container` shows those of containers");
@@ -74,7 +65,7 @@ pub(super) fn env(context: &Context<'_>, args: &args::Env) -> Result<u8, Stop> {
 
 /// `instance` or `source staging`.
 fn layer(one: &Explained) -> String {
-    if one.origin.is_empty() {
+    if one.origin.is_empty() || one.origin == one.layer.to_string() {
         one.layer.to_string()
     } else {
         format!("{} {}", one.layer, one.origin)
@@ -87,24 +78,12 @@ fn explain(context: &Context<'_>, all: &[&Explained]) -> Result<(), Stop> {
             context.out.data("\n")?;
         }
         let mut table = Table::bare(0);
-        table.styled([
-            (one.key.as_str(), Style::Bold),
-            (&one.shown, Style::Plain),
-            (&layer(one), Style::Good),
-        ]);
+        table.styled([(one.key.as_str(), Style::Bold), (&one.shown, Style::Plain), (&layer(one), Style::Good)]);
         for (kind, origin, value) in &one.shadowed {
             let layer = format!("{kind} {origin}");
-            table.styled([
-                ("  shadowed", Style::Dim),
-                (value.as_str(), Style::Dim),
-                (layer.trim_end(), Style::Dim),
-            ]);
+            table.styled([("  shadowed", Style::Dim), (value.as_str(), Style::Dim), (layer.trim_end(), Style::Dim)]);
         }
-        let reaches = if one.reaches.is_empty() {
-            "none".to_owned()
-        } else {
-            one.reaches.join(", ")
-        };
+        let reaches = if one.reaches.is_empty() { "none".to_owned() } else { one.reaches.join(", ") };
         table.styled([("  reaches", Style::Dim), (reaches.as_str(), Style::Plain)]);
         context.out.table(&table)?;
     }
@@ -112,23 +91,13 @@ fn explain(context: &Context<'_>, all: &[&Explained]) -> Result<(), Stop> {
 }
 
 /// The values themselves, for whoever asked for them.
-fn hand_over(
-    context: &Context<'_>,
-    format: Format,
-    values: &BTreeMap<String, SecretValue>,
-) -> Result<u8, Stop> {
-    let (fit, unfit): (Vec<_>, Vec<_>) = values
-        .iter()
-        .partition(|(key, _)| format == Format::Json || format::is_name(key));
+fn hand_over(context: &Context<'_>, format: Format, values: &BTreeMap<String, SecretValue>) -> Result<u8, Stop> {
+    let (fit, unfit): (Vec<_>, Vec<_>) =
+        values.iter().partition(|(key, _)| format == Format::Json || format::is_name(key));
     for (key, _) in unfit {
-        context
-            .out
-            .warn(format!("`{key}` is left out: it is no name for a shell"));
+        context.out.warn(format!("`{key}` is left out: it is no name for a shell"));
     }
-    let values: BTreeMap<&str, &str> = fit
-        .into_iter()
-        .map(|(key, value)| (key.as_str(), value.expose()))
-        .collect();
+    let values: BTreeMap<&str, &str> = fit.into_iter().map(|(key, value)| (key.as_str(), value.expose())).collect();
     context.out.data(&format::write(format, &values))?;
     Ok(0)
 }
@@ -146,10 +115,7 @@ pub(super) fn set(context: &Context<'_>, args: &args::Set) -> Result<u8, Stop> {
             }
             (None, None) => {
                 return Err(usage(format!("`{}` has no value", one.key))
-                    .hint(format!(
-                        "`sidestack set {0}=VALUE`, or `sidestack set {0} --secret REFERENCE`",
-                        one.key
-                    ))
+                    .hint(format!("`sidestack set {0}=VALUE`, or `sidestack set {0} --secret REFERENCE`", one.key))
                     .into());
             }
         };
@@ -158,20 +124,12 @@ pub(super) fn set(context: &Context<'_>, args: &args::Set) -> Result<u8, Stop> {
         }
         values.push((one.key.clone(), value));
     }
-    let report = context.session()?.set(
-        &context.target(args.target.as_ref()),
-        args.layer.chosen(),
-        &values,
-    )?;
+    let report = context.session()?.set(&context.target(args.target.as_ref()), args.layer.chosen(), &values)?;
     written(context, &report, "set")
 }
 
 pub(super) fn unset(context: &Context<'_>, args: &args::Unset) -> Result<u8, Stop> {
-    let report = context.session()?.unset(
-        &context.target(args.target.as_ref()),
-        args.layer.chosen(),
-        &args.keys,
-    )?;
+    let report = context.session()?.unset(&context.target(args.target.as_ref()), args.layer.chosen(), &args.keys)?;
     written(context, &report, "unset")
 }
 
@@ -184,11 +142,7 @@ fn written(context: &Context<'_>, report: &SetReport, verb: &str) -> Result<u8, 
     if report.changed.is_empty() {
         out.note(format!("{}: nothing was to do", report.place));
     } else {
-        out.note(format!(
-            "{}: {verb} {}",
-            report.place,
-            report.changed.join(", ")
-        ));
+        out.note(format!("{}: {verb} {}", report.place, report.changed.join(", ")));
     }
     if !report.unreached.is_empty() {
         out.warn(format!(
@@ -197,9 +151,7 @@ fn written(context: &Context<'_>, report: &SetReport, verb: &str) -> Result<u8, 
         ));
     }
     for target in &report.behind {
-        out.note(format!(
-            "{target} has the old value until `sidestack up {target}`"
-        ));
+        out.note(format!("{target} has the old value until `sidestack up {target}`"));
     }
     Ok(0)
 }
@@ -219,19 +171,14 @@ pub(super) fn secret(context: &Context<'_>, args: &args::Secret) -> Result<u8, S
         SecretCommand::Get { reference } => {
             let value = context.session()?.secret_get(reference)?;
             if out.json {
-                out.document(&json::SecretGot {
-                    reference: reference.clone(),
-                    value: value.expose().to_owned(),
-                })?;
+                out.document(&json::SecretGot { reference: reference.clone(), value: value.expose().to_owned() })?;
             } else {
                 out.data(&format!("{}\n", value.expose()))?;
             }
             Ok(0)
         }
         SecretCommand::Ls { inside } => {
-            let all = context
-                .session()?
-                .secret_list(&context.target(inside.target.as_ref()))?;
+            let all = context.session()?.secret_list(&context.target(inside.target.as_ref()))?;
             if out.json {
                 out.document(&json::Secrets::from(all.as_slice()))?;
                 return Ok(0);
@@ -252,9 +199,7 @@ pub(super) fn secret(context: &Context<'_>, args: &args::Secret) -> Result<u8, S
 
 fn done(context: &Context<'_>, reference: &str, what: &str) -> Result<u8, Stop> {
     if context.out.json {
-        context.out.document(&json::SecretDone {
-            reference: reference.to_owned(),
-        })?;
+        context.out.document(&json::SecretDone { reference: reference.to_owned() })?;
     } else {
         context.out.note(format!("`{reference}` {what}"));
     }
@@ -266,23 +211,16 @@ fn done(context: &Context<'_>, reference: &str, what: &str) -> Result<u8, Stop> 
 fn value_from_input(reference: &str) -> Result<SecretValue, Stop> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        return Err(
-            usage("a secret's value is read from standard input, which is a terminal")
-                .hint(format!(
-                    "read -rs V && printf %s \"$V\" | sidestack secret set {reference}; unset V"
-                ))
-                .into(),
-        );
+        return Err(usage("a secret's value is read from standard input, which is a terminal")
+            .hint(format!("read -rs V && printf %s \"$V\" | sidestack secret set {reference}; unset V"))
+            .into());
     }
     let mut text = String::new();
     // The bytes of what could not be read are in no message.
     if input.lock().read_to_string(&mut text).is_err() {
         return Err(usage("the secret's value is not UTF-8").into());
     }
-    let value = text
-        .strip_suffix('\n')
-        .map(|text| text.strip_suffix('\r').unwrap_or(text))
-        .unwrap_or(&text);
+    let value = text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);
     if value.is_empty() {
         return Err(usage("standard input holds no value")
             .hint(format!("`sidestack secret rm {reference}` removes it"))

@@ -55,10 +55,7 @@ struct Row {
 
 impl From<&Listing> for List {
     fn from(listing: &Listing) -> Self {
-        Self {
-            instances: listing.instances.iter().map(Row::from).collect(),
-            docker: listing.docker.clone(),
-        }
+        Self { instances: listing.instances.iter().map(Row::from).collect(), docker: listing.docker.clone() }
     }
 }
 
@@ -76,10 +73,7 @@ impl From<&Listed> for Row {
             total: listed.total,
             slot: instance.slot.as_ref().map(|lease| lease.slot.number()),
             address: listed.address.clone(),
-            folder: instance
-                .checkout
-                .as_ref()
-                .map(|folder| folder.display().to_string()),
+            folder: instance.checkout.as_ref().map(|folder| folder.display().to_string()),
             folder_missing: listed.folder_missing,
             branch: listed.branch.clone(),
             ephemeral: instance.owner.is_some(),
@@ -232,28 +226,18 @@ impl From<&Description> for Instance {
             volumes: description
                 .volumes
                 .iter()
-                .map(|one| Volume {
-                    name: one.name.clone(),
-                    bytes: one.bytes,
-                })
+                .map(|one| Volume { name: one.name.clone(), bytes: one.bytes })
                 .collect(),
             changed: false,
             committed: false,
             dry_run: false,
             steps: Vec::new(),
-            folder: instance
-                .checkout
-                .as_ref()
-                .map(|folder| folder.display().to_string()),
+            folder: instance.checkout.as_ref().map(|folder| folder.display().to_string()),
             folder_missing: description.folder_missing,
             branch: description.branch.clone(),
             pinned: instance.pinned,
             created: instance.created.to_string(),
-            variables: description
-                .variables
-                .iter()
-                .map(|(layer, count)| (layer.to_string(), *count))
-                .collect(),
+            variables: description.variables.iter().map(|(layer, count)| (layer.to_string(), *count)).collect(),
             last: description.last.as_ref().map(Change::from),
         }
     }
@@ -273,11 +257,7 @@ impl Instance {
 
     /// The same, as a dry run of a verb that was not asked.
     pub(crate) fn would(description: &Description, steps: &[StepLine]) -> Self {
-        Self {
-            dry_run: true,
-            steps: steps.iter().map(Step::from).collect(),
-            ..Self::from(description)
-        }
+        Self { dry_run: true, steps: steps.iter().map(Step::from).collect(), ..Self::from(description) }
     }
 }
 
@@ -347,10 +327,8 @@ struct ServiceLog {
 
 impl From<&WhyReport> for Why {
     fn from(report: &WhyReport) -> Self {
-        let log = |(service, lines): &(String, Vec<String>)| ServiceLog {
-            service: service.clone(),
-            lines: lines.clone(),
-        };
+        let log =
+            |(service, lines): &(String, Vec<String>)| ServiceLog { service: service.clone(), lines: lines.clone() };
         Self {
             target: report.target.to_string(),
             transitions: report.transitions.iter().map(Change::from).collect(),
@@ -383,10 +361,7 @@ pub(crate) mod tests {
             desired: Desired::Running,
             daemon: None,
             owner: None,
-            slot: Slot::new(2).map(|slot| Lease {
-                slot,
-                subnet: "10.231.4.0/23".to_owned(),
-            }),
+            slot: Slot::new(2).map(|slot| Lease { slot, subnet: "10.231.4.0/23".to_owned() }),
             generation: 1,
             pinned: false,
             revived: false,
@@ -407,10 +382,7 @@ pub(crate) mod tests {
             here: true,
             folder_missing: false,
         };
-        let list = List::from(&Listing {
-            instances: vec![listed],
-            docker: None,
-        });
+        let list = List::from(&Listing { instances: vec![listed], docker: None });
         assert_eq!(
             serde_json::to_value(list).unwrap(),
             json!({"docker": null, "instances": [{
@@ -444,21 +416,13 @@ pub(crate) mod tests {
                 image_id: None,
                 addresses: vec![address],
             }],
-            volumes: vec![VolumeView {
-                name: "shop_dev_main_db".to_owned(),
-                bytes: None,
-            }],
+            volumes: vec![VolumeView { name: "shop_dev_main_db".to_owned(), bytes: None }],
             folder_missing: false,
             branch: Some("main".to_owned()),
             last: None,
             variables: BTreeMap::new(),
         };
-        let report = UpReport {
-            description,
-            changed: true,
-            committed: true,
-            steps: Vec::new(),
-        };
+        let report = UpReport { description, changed: true, committed: true, steps: Vec::new() };
         let value = serde_json::to_value(Instance::of_up(&report, false)).unwrap();
         let part = |key: &str| value[key].clone();
         assert_eq!(part("target"), "shop/dev/main");
@@ -470,14 +434,8 @@ pub(crate) mod tests {
             part("services")[0]["addresses"],
             json!([{"port": 5432, "protocol": "tcp", "inside": "db:5432", "host": "127.0.0.1:20201", "url": null}])
         );
-        assert_eq!(
-            part("volumes"),
-            json!([{"name": "shop_dev_main_db", "bytes": null}])
-        );
+        assert_eq!(part("volumes"), json!([{"name": "shop_dev_main_db", "bytes": null}]));
         let dry = serde_json::to_value(Instance::of_up(&report, true)).unwrap();
-        assert_eq!(
-            (&dry["changed"], &dry["dry_run"]),
-            (&json!(false), &json!(true))
-        );
+        assert_eq!((&dry["changed"], &dry["dry_run"]), (&json!(false), &json!(true)));
     }
 }

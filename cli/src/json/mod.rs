@@ -47,12 +47,7 @@ impl<T: Serialize> Answer<'_, T> {
             Self::Done(data) => (Some(*data), None),
             Self::Failed(error) => (None, Some(error)),
         };
-        let document = Document {
-            schema: schema_id(command),
-            ok: error.is_none(),
-            data,
-            error,
-        };
+        let document = Document { schema: schema_id(command), ok: error.is_none(), data, error };
         // Every key is a text and every number finite, so this cannot fail.
         let text = serde_json::to_string(&document).unwrap_or_default();
         format!("{text}\n")
@@ -197,9 +192,7 @@ mod tests {
 
     #[test]
     fn an_error_has_its_documented_shape() {
-        let faults = vec![
-            Diagnostic::error(&["env", "A"], "one").located("sidestack.yaml", "env:\n  A: 1\n"),
-        ];
+        let faults = vec![Diagnostic::error(&["env", "A"], "one").located("sidestack.yaml", "env:\n  A: 1\n")];
         let text = Answer::<()>::Failed((&Error::invalid(faults)).into()).text("up");
         assert!(text.ends_with("}\n") && text.matches('\n').count() == 1);
         let document: Value = serde_json::from_str(&text).unwrap();
@@ -212,8 +205,7 @@ mod tests {
             }})
         );
         let plain = Error::new(Kind::Conflict, "port-taken", "taken").about("shop/dev/main");
-        let document: Value =
-            serde_json::from_str(&Answer::<()>::Failed((&plain).into()).text("up")).unwrap();
+        let document: Value = serde_json::from_str(&Answer::<()>::Failed((&plain).into()).text("up")).unwrap();
         assert_eq!(document["error"]["target"], "shop/dev/main");
     }
 }

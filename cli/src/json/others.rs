@@ -85,10 +85,7 @@ impl From<&InitReport> for Initialised {
         Self {
             path: report.path.display().to_string(),
             text: report.text.clone(),
-            from_compose: report
-                .from_compose
-                .as_ref()
-                .map(|path| path.display().to_string()),
+            from_compose: report.from_compose.as_ref().map(|path| path.display().to_string()),
         }
     }
 }
@@ -151,10 +148,8 @@ struct Setting {
 impl From<&Entry> for Module {
     fn from(entry: &Entry) -> Self {
         let module = &entry.module;
-        let versions = module.versions.iter().map(|one| EngineVersion {
-            version: one.version.clone(),
-            image: one.image.clone(),
-        });
+        let versions =
+            module.versions.iter().map(|one| EngineVersion { version: one.version.clone(), image: one.image.clone() });
         let settings = module.settings.iter().map(|(name, setting)| Setting {
             name: name.clone(),
             summary: setting.summary.clone(),
@@ -167,11 +162,7 @@ impl From<&Entry> for Module {
             summary: module.summary.clone(),
             provides: module.provides.clone(),
             versions: versions.collect(),
-            arrangements: module
-                .arrangements
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            arrangements: module.arrangements.iter().map(ToString::to_string).collect(),
             settings: settings.collect(),
             exercised: module.exercised,
             reference: sidestack_catalog::reference(module),
@@ -181,8 +172,6 @@ impl From<&Entry> for Module {
 
 impl<'a> FromIterator<&'a Entry> for Catalog {
     fn from_iter<I: IntoIterator<Item = &'a Entry>>(entries: I) -> Self {
-        Self {
-            modules: entries.into_iter().map(Module::from).collect(),
-        }
+        Self { modules: entries.into_iter().map(Module::from).collect() }
     }
 }

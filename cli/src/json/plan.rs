@@ -82,10 +82,7 @@ pub(crate) struct Step {
 
 impl From<&StepLine> for Step {
     fn from(line: &StepLine) -> Self {
-        Self {
-            step: line.step.clone(),
-            cause: line.cause.clone(),
-        }
+        Self { step: line.step.clone(), cause: line.cause.clone() }
     }
 }
 
@@ -115,10 +112,7 @@ impl From<&PlanReport> for Plan {
             to: crate::commands::shown(&change.to),
             reason: change.reason.to_owned(),
         });
-        let exposed = plan.exposed.iter().map(|one| Exposed {
-            service: one.service.clone(),
-            name: one.name.clone(),
-        });
+        let exposed = plan.exposed.iter().map(|one| Exposed { service: one.service.clone(), name: one.name.clone() });
         Self {
             target: report.target.to_string(),
             revision: report.revision.map(|revision| revision.to_string()),

@@ -67,9 +67,7 @@ impl From<&RevisionView> for Revision {
 
 impl From<&[RevisionView]> for History {
     fn from(views: &[RevisionView]) -> Self {
-        Self {
-            revisions: views.iter().map(Revision::from).collect(),
-        }
+        Self { revisions: views.iter().map(Revision::from).collect() }
     }
 }
 
@@ -96,37 +94,17 @@ pub(crate) struct Shown {
 
 impl From<&(RevisionView, Content)> for Shown {
     fn from((view, content): &(RevisionView, Content)) -> Self {
-        let model = content
-            .model
-            .as_ref()
-            .and_then(|model| model.get("services"))
-            .and_then(Value::as_object);
+        let model = content.model.as_ref().and_then(|model| model.get("services")).and_then(Value::as_object);
         let image = |service: &Value| service.get("image").and_then(Value::as_str).map(shown);
         let manifest = &content.manifest;
         let asked = |request: &sidestack_topology::manifest::Request| {
-            request
-                .engine
-                .clone()
-                .or_else(|| request.capability.clone())
-                .unwrap_or_default()
+            request.engine.clone().or_else(|| request.capability.clone()).unwrap_or_default()
         };
         Self {
             revision: Revision::from(view),
-            services: model
-                .into_iter()
-                .flatten()
-                .map(|(name, service)| (name.clone(), image(service)))
-                .collect(),
-            resources: manifest
-                .resources
-                .iter()
-                .map(|(name, request)| (name.to_string(), asked(request)))
-                .collect(),
-            env: manifest
-                .env
-                .iter()
-                .map(|(name, value)| (name.clone(), shown(value)))
-                .collect(),
+            services: model.into_iter().flatten().map(|(name, service)| (name.clone(), image(service))).collect(),
+            resources: manifest.resources.iter().map(|(name, request)| (name.to_string(), asked(request))).collect(),
+            env: manifest.env.iter().map(|(name, value)| (name.clone(), shown(value))).collect(),
             inject: manifest.inject.clone(),
             files: content.files.clone(),
             builds: content.builds.clone(),
@@ -167,10 +145,6 @@ impl From<&DiffReport> for Diff {
             to: change.to.clone(),
             layer: change.layer.map(|layer| layer.to_string()),
         });
-        Self {
-            from: report.from.clone(),
-            to: report.to.clone(),
-            changes: changes.collect(),
-        }
+        Self { from: report.from.clone(), to: report.to.clone(), changes: changes.collect() }
     }
 }

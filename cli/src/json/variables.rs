@@ -52,9 +52,7 @@ impl<'a> FromIterator<&'a Explained> for Variables {
                 .collect(),
             reaches: one.reaches.clone(),
         });
-        Self {
-            variables: variables.collect(),
-        }
+        Self { variables: variables.collect() }
     }
 }
 
@@ -118,8 +116,6 @@ impl From<&[(String, Vec<String>)]> for Secrets {
             reference: reference.clone(),
             used_by: used_by.clone(),
         };
-        Self {
-            secrets: all.iter().map(used).collect(),
-        }
+        Self { secrets: all.iter().map(used).collect() }
     }
 }

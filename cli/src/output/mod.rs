@@ -87,11 +87,7 @@ impl Output {
         if table.is_empty() {
             return Ok(());
         }
-        self.data(&format!(
-            "\n{}\n{}",
-            Style::Bold.paint(self.colour, title),
-            table.render(self.colour)
-        ))
+        self.data(&format!("\n{}\n{}", Style::Bold.paint(self.colour, title), table.render(self.colour)))
     }
 
     /// A table to standard output.
@@ -102,11 +98,7 @@ impl Output {
     /// A log line to standard output: exact when it goes into a file or a pipe.
     pub(crate) fn log(&self, prefix: &str, text: &str) -> Result<(), Stop> {
         if self.terminal {
-            self.data(&format!(
-                "{}{}\n",
-                Style::Dim.paint(self.colour, &safe::line(prefix)),
-                safe::log(text)
-            ))
+            self.data(&format!("{}{}\n", Style::Dim.paint(self.colour, &safe::line(prefix)), safe::log(text)))
         } else {
             self.data(&format!("{prefix}{text}\n"))
         }
@@ -141,10 +133,8 @@ impl Output {
         if self.json {
             return self.data(&Answer::<()>::Failed(error.into()).text(self.command));
         }
-        let lines: Vec<String> = crate::errors::lines(error, self.verbose)
-            .iter()
-            .map(|line| safe::line(line).into_owned())
-            .collect();
+        let lines: Vec<String> =
+            crate::errors::lines(error, self.verbose).iter().map(|line| safe::line(line).into_owned()).collect();
         self.talk.error(&lines);
         Ok(())
     }

@@ -58,13 +58,7 @@ struct Row {
 impl Talk {
     /// A voice.
     pub(crate) fn new(manner: Manner, colour: bool) -> Self {
-        Self {
-            manner,
-            board: Arc::new(Mutex::new(Board {
-                colour,
-                ..Board::default()
-            })),
-        }
+        Self { manner, board: Arc::new(Mutex::new(Board { colour, ..Board::default() })) }
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
@@ -107,13 +101,11 @@ impl Talk {
         let colour = board.colour;
         let text: Vec<String> = lines
             .iter()
-            .map(
-                |line| match (line.strip_prefix("error:"), line.strip_prefix("hint:")) {
-                    (Some(rest), _) => format!("{}{rest}", Style::Bad.paint(colour, "error:")),
-                    (_, Some(rest)) => format!("{}{rest}", Style::Good.paint(colour, "hint:")),
-                    _ => line.clone(),
-                },
-            )
+            .map(|line| match (line.strip_prefix("error:"), line.strip_prefix("hint:")) {
+                (Some(rest), _) => format!("{}{rest}", Style::Bad.paint(colour, "error:")),
+                (_, Some(rest)) => format!("{}{rest}", Style::Good.paint(colour, "hint:")),
+                _ => line.clone(),
+            })
             .collect();
         board.say(&text.join("\n"));
     }
@@ -144,21 +136,13 @@ impl Reporter for Talk {
         let mut board = self.board();
         match event {
             Event::Phase(text) if self.manner == Manner::Live => {
-                board.phase = Some(safe::line(text).into_owned())
+                board.phase = Some(safe::line(text).into_owned());
             }
             Event::Phase(text) => board.say(&safe::line(text)),
-            Event::Service {
-                name,
-                progress,
-                after,
-            } => {
+            Event::Service { name, progress, after } => {
                 let fresh = board.update(name, progress, *after);
                 if self.manner == Manner::Plain && fresh {
-                    let time = if settled(progress) {
-                        format!(" ({})", seconds(*after))
-                    } else {
-                        String::new()
-                    };
+                    let time = if settled(progress) { format!(" ({})", seconds(*after)) } else { String::new() };
                     let line = format!("{name}: {}{time}", word(progress));
                     board.say(&safe::line(&line));
                 }
@@ -179,27 +163,15 @@ impl Reporter for Talk {
 impl Board {
     /// Whether that is news.
     fn update(&mut self, name: &str, progress: &Progress, after: Duration) -> bool {
-        let began = Instant::now()
-            .checked_sub(after)
-            .unwrap_or_else(Instant::now);
+        let began = Instant::now().checked_sub(after).unwrap_or_else(Instant::now);
         match self.rows.iter_mut().find(|row| row.name == name) {
             Some(row) => {
                 let fresh = row.progress != *progress;
-                *row = Row {
-                    name: name.to_owned(),
-                    progress: progress.clone(),
-                    began,
-                    after,
-                };
+                *row = Row { name: name.to_owned(), progress: progress.clone(), began, after };
                 fresh
             }
             None => {
-                self.rows.push(Row {
-                    name: name.to_owned(),
-                    progress: progress.clone(),
-                    began,
-                    after,
-                });
+                self.rows.push(Row { name: name.to_owned(), progress: progress.clone(), began, after });
                 true
             }
         }
@@ -242,25 +214,14 @@ impl Board {
     }
 
     fn lines(&self) -> Vec<String> {
-        let width = self
-            .rows
-            .iter()
-            .map(|row| row.name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
         // Those that still move, and those that failed, are shown first when there is no room for all.
         let mut shown: Vec<&Row> = self.rows.iter().collect();
         if shown.len() > SHOWN {
-            shown.sort_by_key(|row| {
-                settled(&row.progress) && !matches!(row.progress, Progress::Failed(_))
-            });
+            shown.sort_by_key(|row| settled(&row.progress) && !matches!(row.progress, Progress::Failed(_)));
             shown.truncate(SHOWN);
         }
-        let mut lines: Vec<String> = self
-            .phase
-            .iter()
-            .map(|phase| Style::Dim.paint(self.colour, phase))
-            .collect();
+        let mut lines: Vec<String> = self.phase.iter().map(|phase| Style::Dim.paint(self.colour, phase)).collect();
         for row in &shown {
             let (mark, style) = match &row.progress {
                 Progress::Ready | Progress::Completed => ("✓", Style::Good),
@@ -269,11 +230,7 @@ impl Board {
                 Progress::Waiting => ("·", Style::Dim),
                 _ => ("…", Style::Busy),
             };
-            let time = if settled(&row.progress) {
-                row.after
-            } else {
-                row.began.elapsed()
-            };
+            let time = if settled(&row.progress) { row.after } else { row.began.elapsed() };
             let name = safe::cell(&row.name);
             let pad = " ".repeat(width.saturating_sub(name.chars().count()));
             let word = word(&row.progress);
@@ -294,10 +251,7 @@ impl Board {
 
 /// Whether its time stands still.
 fn settled(progress: &Progress) -> bool {
-    !matches!(
-        progress,
-        Progress::Waiting | Progress::Creating | Progress::Starting | Progress::Stopping
-    )
+    !matches!(progress, Progress::Waiting | Progress::Creating | Progress::Starting | Progress::Stopping)
 }
 
 fn word(progress: &Progress) -> String {
@@ -341,17 +295,10 @@ mod tests {
         for number in 0..40 {
             board.update(&format!("s{number}"), &Progress::Ready, Duration::ZERO);
         }
-        board.update(
-            "s39",
-            &Progress::Failed("exited 1".to_owned()),
-            Duration::ZERO,
-        );
+        board.update("s39", &Progress::Failed("exited 1".to_owned()), Duration::ZERO);
         let lines = board.lines();
         assert_eq!(lines.len(), SHOWN + 1);
-        assert!(
-            lines[0].contains("s39") && lines[0].contains("failed: exited 1"),
-            "{lines:?}"
-        );
+        assert!(lines[0].contains("s39") && lines[0].contains("failed: exited 1"), "{lines:?}");
         assert_eq!(lines[SHOWN], "   and 24 more");
     }
 }

@@ -26,15 +26,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| obeyed(c) && c != '\t') {
         return Cow::Borrowed(text);
     }
-    text.chars()
-        .map(|c| {
-            if obeyed(c) && c != '\t' {
-                picture(c)
-            } else {
-                c
-            }
-        })
-        .collect()
+    text.chars().map(|c| if obeyed(c) && c != '\t' { picture(c) } else { c }).collect()
 }
 
 /// A cell of a table: one line, tabs as spaces.

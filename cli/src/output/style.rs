@@ -43,9 +43,7 @@ impl Style {
         match word.split(' ').next().unwrap_or_default() {
             "running" | "healthy" | "completed" | "ready" => Self::Good,
             "starting" | "restarting" | "created" | "waiting" | "creating" => Self::Busy,
-            "degraded" | "failed" | "gone" | "missing" | "unhealthy" | "dead" | "exited" => {
-                Self::Bad
-            }
+            "degraded" | "failed" | "gone" | "missing" | "unhealthy" | "dead" | "exited" => Self::Bad,
             "stopped" => Self::Dim,
             _ => Self::Plain,
         }

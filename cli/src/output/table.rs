@@ -17,18 +17,12 @@ pub(crate) struct Table {
 impl Table {
     /// A table with these headings.
     pub(crate) fn new(head: &[&'static str]) -> Self {
-        Self {
-            head: head.to_vec(),
-            ..Self::default()
-        }
+        Self { head: head.to_vec(), ..Self::default() }
     }
 
     /// Columns without headings, set in by some spaces.
     pub(crate) fn bare(indent: usize) -> Self {
-        Self {
-            indent,
-            ..Self::default()
-        }
+        Self { indent, ..Self::default() }
     }
 
     /// A row of plain cells.
@@ -38,12 +32,8 @@ impl Table {
 
     /// A row of cells with styles.
     pub(crate) fn styled<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = (T, Style)>) {
-        self.rows.push(
-            cells
-                .into_iter()
-                .map(|(text, style)| (safe::cell(text.as_ref()).into_owned(), style))
-                .collect(),
-        );
+        self.rows
+            .push(cells.into_iter().map(|(text, style)| (safe::cell(text.as_ref()).into_owned(), style)).collect());
     }
 
     /// Whether it has no row.
@@ -53,25 +43,10 @@ impl Table {
 
     /// The text; a column without any content is left out with its heading.
     pub(crate) fn render(&self, colour: bool) -> String {
-        let head: Vec<Cell> = self
-            .head
-            .iter()
-            .map(|text| ((*text).to_owned(), Style::Dim))
-            .collect();
-        let columns = self
-            .rows
-            .iter()
-            .map(Vec::len)
-            .max()
-            .unwrap_or(0)
-            .max(head.len());
+        let head: Vec<Cell> = self.head.iter().map(|text| ((*text).to_owned(), Style::Dim)).collect();
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0).max(head.len());
         let width = |at: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(at))
-                .map(|(text, _)| text.chars().count())
-                .max()
-                .unwrap_or(0)
+            self.rows.iter().filter_map(|row| row.get(at)).map(|(text, _)| text.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns)
             .map(|at| match width(at) {
@@ -81,11 +56,7 @@ impl Table {
             .collect();
         let mut out = String::new();
         for row in head.iter().map(|_| &head).take(1).chain(&self.rows) {
-            let shown: Vec<(usize, &Cell)> = row
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| widths[*at] > 0)
-                .collect();
+            let shown: Vec<(usize, &Cell)> = row.iter().enumerate().filter(|(at, _)| widths[*at] > 0).collect();
             let last = shown.iter().rposition(|(_, (text, _))| !text.is_empty());
             out.push_str(&" ".repeat(if last.is_some() { self.indent } else { 0 }));
             for (position, (at, (text, style))) in shown.into_iter().enumerate() {
@@ -127,10 +98,7 @@ mod tests {
         let mut table = Table::bare(2);
         table.styled([("a", Style::Good), ("b", Style::Plain)]);
         table.row(["long", "b"]);
-        assert_eq!(
-            table.render(true),
-            "  \u{1b}[32ma\u{1b}[0m     b\n  long  b\n"
-        );
+        assert_eq!(table.render(true), "  \u{1b}[32ma\u{1b}[0m     b\n  long  b\n");
         assert_eq!(Table::bare(0).render(true), "");
     }
 }

@@ -9,8 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A compose file of one service.
-pub(crate) const COMPOSE: &str =
-    "name: shop\nservices:\n  web:\n    image: nginx\n    ports: [\"8080:80\"]\n";
+pub(crate) const COMPOSE: &str = "name: shop\nservices:\n  web:\n    image: nginx\n    ports: [\"8080:80\"]\n";
 
 /// What a command did.
 pub(crate) struct Run {
@@ -27,24 +26,19 @@ pub(crate) struct World {
 /// The Compose plugin of whoever runs the tests: it reads compose files, with Docker or without.
 fn compose() -> Option<PathBuf> {
     let own = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker/cli-plugins"));
-    let known = [
-        "/usr/local/lib",
-        "/usr/local/libexec",
-        "/usr/lib",
-        "/usr/libexec",
-    ]
-    .map(|at| Path::new(at).join("docker/cli-plugins"));
-    own.into_iter()
-        .chain(known)
-        .map(|folder| folder.join("docker-compose"))
-        .find(|path| path.is_file())
+    let known = ["/usr/local/lib", "/usr/local/libexec", "/usr/lib", "/usr/libexec"]
+        .map(|at| Path::new(at).join("docker/cli-plugins"));
+    own.into_iter().chain(known).map(|folder| folder.join("docker-compose")).find(|path| path.is_file())
 }
 
 /// Whether compose files can be read; says so when not.
 pub(crate) fn has_compose() -> bool {
     let there = compose().is_some();
     if !there {
-        eprintln!("skipped: there is no Compose plugin on this machine");
+        #[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
+        {
+            eprintln!("skipped: there is no Compose plugin on this machine");
+        }
     }
     there
 }
@@ -80,12 +74,8 @@ impl World {
 
     /// Every file of the folder with its content.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let entries = std::fs::read_dir(self.folder())
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        entries
-            .map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default()))
-            .collect()
+        let entries = std::fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default())).collect()
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -97,10 +87,7 @@ impl World {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.root.path().join("user"))
             .env("SIDESTACK_HOME", self.home())
-            .env(
-                "DOCKER_HOST",
-                format!("unix://{}/no.sock", self.root.path().display()),
-            )
+            .env("DOCKER_HOST", format!("unix://{}/no.sock", self.root.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -141,29 +128,14 @@ impl World {
             let run = self.run(words);
             let words: Vec<String> = words
                 .iter()
-                .map(|word| {
-                    if word.contains(' ') {
-                        format!("'{word}'")
-                    } else {
-                        (*word).to_owned()
-                    }
-                })
+                .map(|word| if word.contains(' ') { format!("'{word}'") } else { (*word).to_owned() })
                 .collect();
-            text.push_str(&format!(
-                "$ sidestack {}\nexit {}\n{}",
-                words.join(" "),
-                run.code,
-                run.stdout
-            ));
-            run.stderr
-                .lines()
-                .for_each(|line| text.push_str(&format!("! {line}\n")));
+            text.push_str(&format!("$ sidestack {}\nexit {}\n{}", words.join(" "), run.code, run.stdout));
+            run.stderr.lines().for_each(|line| text.push_str(&format!("! {line}\n")));
             text.push('\n');
         }
         let text = self.redact(&text);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/expected")
-            .join(format!("{name}.txt"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(format!("{name}.txt"));
         if std::env::var_os("UPDATE_REFERENCE").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
@@ -177,8 +149,7 @@ impl World {
     /// What is another in each run: the folder.
     fn redact(&self, text: &str) -> String {
         let canonical = self.root.path().canonicalize().unwrap();
-        text.replace(&*canonical.to_string_lossy(), "[ROOT]")
-            .replace(&*self.root.path().to_string_lossy(), "[ROOT]")
+        text.replace(&*canonical.to_string_lossy(), "[ROOT]").replace(&*self.root.path().to_string_lossy(), "[ROOT]")
     }
 }
 
