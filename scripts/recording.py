@@ -71,7 +71,7 @@ def draw(shown, total, title):
     top = 0
     for number, (at, text, typed) in enumerate(shown):
         css.append(f"@keyframes l{number}{{0%,{share(max(at - 0.01, 0))}{{opacity:0}}{share(at)},100%{{opacity:1}}}}"
-                   f".l{number}{{animation:l{number} {total:.1f}s infinite}}")
+                   f".l{number}{{animation:l{number} {total:.1f}s step-end infinite}}")
         kind = "p" if typed else "r" if ": ready (" in text else ""
         if text:
             body.append(f'<text class="{kind} l{number}" x="{PAD}" y="{BAR + PAD + (number + 1) * LINE - 5}" '
@@ -82,7 +82,7 @@ def draw(shown, total, title):
             scroll.append(f"{share(at)}{{transform:translateY(-{wanted * LINE}px)}}")
             top = wanted
     scroll.append(f"100%{{transform:translateY(-{top * LINE}px)}}")
-    css.append(f"@keyframes s{{{''.join(scroll)}}}.s{{animation:s {total:.1f}s infinite}}")
+    css.append(f"@keyframes s{{{''.join(scroll)}}}.s{{animation:s {total:.1f}s step-end infinite}}")
     # Whoever wants no motion gets the end of it.
     css.append(f"@media (prefers-reduced-motion:reduce){{text{{animation:none!important}}"
                f".s{{animation:none;transform:translateY(-{top * LINE}px)}}}}")
