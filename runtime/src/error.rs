@@ -158,7 +158,17 @@ impl From<StoreError> for Error {
             _ => (Kind::Failed, "store"),
         };
         let hint = error.hint();
-        Self { hint, ..Self::new(kind, code, error.to_string()) }
+        let mut told = Self { hint, ..Self::new(kind, code, error.to_string()) };
+        // A cause that is not in the text is evidence.
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !told.message.contains(&text) {
+                told.detail.push(text);
+            }
+            cause = error.source();
+        }
+        told
     }
 }
 

@@ -125,12 +125,12 @@ impl Session {
     }
 
     /// Another range after Docker found an overlap.
-    pub(crate) fn move_range(&self) -> Result<()> {
+    pub(crate) fn move_range(&self) -> Result<String> {
         let machine = self.machine()?;
         let now = self.store.address_range()?;
         let range = self.next_range(&machine, now.as_deref())?;
-        self.note(format!("addresses are taken from {range}.0.0/16 from now on"));
-        Ok(())
+        self.note(format!("another network has the instance's addresses; they are taken from {range}.0.0/16 from now on"));
+        Ok(range)
     }
 
     /// Who holds a port, in words.

@@ -48,6 +48,9 @@ pub(crate) struct ServiceRecord {
     pub(crate) replicas: u32,
     /// Whether somebody waits for it to end.
     pub(crate) one_shot: bool,
+    /// Whether ending with 0 is a good end for it, see [`crate::decide::may_end`].
+    #[serde(default)]
+    pub(crate) ends: bool,
     /// Its containers.
     pub(crate) containers: Vec<String>,
     /// Containers that ended with 0, as they should.

@@ -71,6 +71,19 @@ impl Store {
         })
     }
 
+    /// Gives a leased slot its part of another address range; ports stay. `false` when it has no slot.
+    pub fn move_subnet(&self, instance_id: i64, range: &str) -> Result<bool> {
+        self.write(|connection| {
+            let slot: Option<u8> = connection
+                .query_row("SELECT slot FROM lease WHERE instance = ?1", [instance_id], |row| row.get(0))
+                .optional()?;
+            let Some(slot) = slot else { return Ok(false) };
+            let subnet = subnet(range, slot_of(slot)?);
+            connection.execute("UPDATE lease SET subnet = ?2 WHERE instance = ?1", params![instance_id, subnet])?;
+            Ok(true)
+        })
+    }
+
     /// Lets go of the instance's slot. `false` when it had none.
     pub fn release_slot(&self, instance_id: i64) -> Result<bool> {
         self.write(|connection| {

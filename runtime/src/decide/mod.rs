@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sidestack_topology::plan::{After, Plan};
+use sidestack_topology::plan::{After, Plan, PlannedService};
 
 pub use self::steps::{Refusal, Step};
 use crate::digest::Digests;
@@ -39,6 +39,17 @@ pub(crate) struct Known<'a> {
     pub(crate) record: &'a Record,
     /// Containers that were found ready, and the start that this holds for.
     pub(crate) ready: &'a BTreeMap<String, String>,
+    /// It was stopped by a verb, so that an exit says nothing.
+    pub(crate) stopped: bool,
+}
+
+/// Whether a service that ends with 0 has done its job. One that is to be
+/// restarted, that has a health or that publishes a port is meant to stay: when
+/// it ended, somebody stopped it.
+pub(crate) fn may_end(planned: &PlannedService) -> bool {
+    let compose = &planned.compose;
+    let restarts = !matches!(compose.restart.as_deref(), None | Some("" | "no"));
+    planned.one_shot || (!restarts && compose.healthcheck.is_none() && compose.ports.is_empty())
 }
 
 /// The steps, in order, and what is ready already.
@@ -194,6 +205,7 @@ fn settle(
                 wait = Some(cause);
             }
             Status::Exited(0) if planned.one_shot || record.completed.contains(&container.id) => {}
+            Status::Exited(0) if may_end(planned) && !known.stopped => {}
             Status::Exited(code) => start = Some(format!("it exited with {code}")),
             Status::Created => start = Some("it was created and never started".to_owned()),
             Status::Dead | Status::Removing => start = Some("it is dead".to_owned()),

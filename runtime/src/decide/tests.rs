@@ -46,7 +46,7 @@ fn stack() -> serde_json::Value {
     json!({"services": {
         "db": {"image": "pg", "healthcheck": {"test": ["CMD", "true"]}, "volumes": [{"type": "volume", "source": "data", "target": "/data"}]},
         "migrate": {"image": "app", "depends_on": {"db": {"condition": "service_healthy"}}},
-        "web": {"image": "app", "depends_on": {"migrate": {"condition": "service_completed_successfully"}}},
+        "web": {"image": "app", "ports": [{"target": 80, "published": "80"}], "depends_on": {"migrate": {"condition": "service_completed_successfully"}}},
     }, "volumes": {"data": {}}})
 }
 
@@ -57,6 +57,7 @@ struct World {
     record: Record,
     ready: BTreeMap<String, String>,
     restart: BTreeSet<String>,
+    stopped: bool,
 }
 
 impl World {
@@ -67,6 +68,7 @@ impl World {
             record: Record::default(),
             ready: BTreeMap::new(),
             restart: BTreeSet::new(),
+            stopped: false,
             plan,
         };
         let digests = world.digests();
@@ -114,7 +116,7 @@ impl World {
     fn decide(&self) -> Decision {
         let digests = self.digests();
         let desired = Desired { plan: &self.plan, digests: &digests, restart: &self.restart, refresh: false };
-        decide(desired, &self.observed, Known { record: &self.record, ready: &self.ready })
+        decide(desired, &self.observed, Known { record: &self.record, ready: &self.ready, stopped: self.stopped })
     }
 
     fn text(&self) -> String {
@@ -207,6 +209,18 @@ fn a_finished_one_shot_is_not_run_again_and_a_failed_one_is() {
     assert_eq!(world.text(), "");
     world.container("migrate").status = Status::Exited(1);
     assert_eq!(world.text(), "start migrate: it exited with 1\n");
+}
+
+#[test]
+fn a_job_that_nobody_waits_for_ends_well_and_runs_again_after_a_stop() {
+    let mut world = World::settled(json!({"services": {"job": {"image": "app"}}}));
+    world.container("job").status = Status::Exited(0);
+    assert_eq!(world.text(), "");
+    world.container("job").status = Status::Exited(2);
+    assert_eq!(world.text(), "start job: it exited with 2\n");
+    world.container("job").status = Status::Exited(0);
+    world.stopped = true;
+    assert_eq!(world.text(), "start job: it exited with 0\n");
 }
 
 #[test]

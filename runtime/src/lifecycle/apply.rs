@@ -13,7 +13,7 @@ use super::{Held, lines};
 use crate::api::StepLine;
 use crate::decide::{self, Decision, Known, Step};
 use crate::digest::{self, Digests, Secrets};
-use crate::engine::EngineError;
+use crate::engine::{Engine, EngineError};
 use crate::error::{Error, Kind, Result};
 use crate::execute::{Execution, Outcome};
 use crate::observe::{self, Observed};
@@ -86,9 +86,13 @@ impl Session {
                     self.quarantine(*port)?;
                     true
                 }
-                Some(EngineError::PoolOverlap { .. }) if first && attempt < TRIES => {
-                    self.move_range()?;
-                    true
+                // Ports stay; addresses are nobody's promise while no network is there.
+                Some(EngineError::PoolOverlap { .. }) if attempt < TRIES => {
+                    let range = self.move_range()?;
+                    self.clear(&held.instance)?;
+                    self.store.move_subnet(held.instance.id, &range)?;
+                    held.instance = self.store.instance_by_id(held.instance.id)?;
+                    continue;
                 }
                 _ => false,
             };
@@ -172,7 +176,7 @@ impl Session {
         let install = self.store.install_id();
         let mut observed = self.wait(observe::glance(engine, install, &instance.uid, &ready))?;
         let refresh = how.build || how.pull;
-        let known = Known { record: &record, ready: &ready };
+        let known = Known { record: &record, ready: &ready, stopped: instance.desired == Desired::Stopped };
         let desired = |prepared: &Prepared| -> Decision {
             let desired = decide::Desired {
                 plan: &prepared.planned.plan,
@@ -193,8 +197,13 @@ impl Session {
         }
         // Something is to be done: the whole snapshot, and the right daemon.
         let plan = Some(&prepared.planned.plan);
-        self.wait(observe::complete(engine, install, &instance.uid, &mut observed, plan))?;
-        let daemon = self.right_daemon(&instance)?;
+        let daemon = self.wait(async {
+            let rest = observe::complete(engine, install, &instance.uid, &mut observed, plan);
+            let (rest, daemon) = futures_util::join!(rest, engine.daemon());
+            rest?;
+            Ok(daemon?)
+        })?;
+        let daemon = self.is_right(&instance, daemon)?;
         let images = self.images(stored, &prepared.planned, &observed, how)?;
         prepared.rendered = render::render(&prepared.planned.plan, &images);
         let desired = decide::Desired {
@@ -233,7 +242,6 @@ impl Session {
                 continue;
             }
             let engine = self.engine()?;
-            use crate::engine::Engine;
             let pinned = self.wait(async { Ok(engine.image(&pin.image_id).await?) })?;
             if pinned.is_some() {
                 images.replace.insert(name.clone(), pin.image_id.clone());
@@ -257,14 +265,14 @@ impl Session {
         how: &How,
     ) -> Result<Applying> {
         let instance = &held.instance;
-        let begin = || -> Result<()> {
-            self.store.begin_intent(instance.id, how.verb, &revision.to_string())?;
-            self.store.set_desired(instance.id, Desired::Running)?;
-            self.store.set_revision(instance.id, revision)?;
-            self.store.set_daemon(instance.id, Some(daemon))?;
+        // One transaction, so one wait for the disk.
+        self.store.atomically(|store| -> Result<()> {
+            store.begin_intent(instance.id, how.verb, &revision.to_string())?;
+            store.set_desired(instance.id, Desired::Running)?;
+            store.set_revision(instance.id, revision)?;
+            store.set_daemon(instance.id, Some(daemon))?;
             Ok(())
-        };
-        begin()?;
+        })?;
         let compose = if decision.steps.iter().any(|step| matches!(step, Step::Create { .. })) {
             Some(self.compose()?)
         } else {
@@ -294,11 +302,11 @@ impl Session {
         let outcome = self.wait(async { Ok(execution.run(&decision.steps).await) })?;
         let failure = outcome.failure.clone();
         let record = new_record(record, prepared, decision, &outcome, observed);
-        let finish = || -> Result<()> {
+        self.store.atomically(|store| -> Result<()> {
             for (container, started) in &outcome.ready {
-                self.store.record_ready(container, started)?;
+                store.record_ready(container, started)?;
             }
-            self.store.record_applied(
+            store.record_applied(
                 instance.id,
                 &Applied {
                     digest: prepared.digests.whole.clone(),
@@ -313,7 +321,6 @@ impl Session {
             )?;
             if failure.is_none() {
                 self.pin(instance, revision, plan, &outcome, observed)?;
-                crate::tree::sweep(&tree, plan);
             }
             let word = if failure.is_none() { "ok" } else { "failed" };
             let mut detail: Vec<String> = decision.steps.iter().map(|s| format!("{s}: {}", s.cause())).collect();
@@ -323,8 +330,10 @@ impl Session {
             }
             self.transition(instance, how.verb, &how.cause, word, &detail.join("\n"))?;
             self.clear_intents(instance)
-        };
-        finish()?;
+        })?;
+        if failure.is_none() {
+            crate::tree::sweep(&tree, plan);
+        }
         held.interrupted = None;
         held.instance = self.store.instance_by_id(instance.id)?;
         match failure {
@@ -423,6 +432,7 @@ fn new_record(mut record: Record, prepared: &Prepared, decision: &Decision, outc
                 },
                 replicas: planned.replicas,
                 one_shot: planned.one_shot,
+                ends: decide::may_end(planned),
                 containers: ids,
                 completed,
                 provisioned,

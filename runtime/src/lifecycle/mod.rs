@@ -16,6 +16,7 @@ use sidestack_state::{Instance, Intent, Transition};
 
 use crate::api::{Description, StepLine, UpReport};
 use crate::decide::Step;
+use crate::engine::Daemon;
 use crate::error::{Error, Kind, Result};
 use crate::lock::InstanceLock;
 use crate::session::Session;
@@ -71,6 +72,11 @@ impl Session {
         use crate::engine::Engine;
         let engine = self.engine()?;
         let daemon = self.wait(async { Ok(engine.daemon().await?) })?;
+        self.is_right(instance, daemon)
+    }
+
+    /// The id of a daemon that answered, when it is the one the instance lives on.
+    pub(crate) fn is_right(&self, instance: &Instance, daemon: Daemon) -> Result<String> {
         if let Some(known) = instance.daemon.as_ref().filter(|known| **known != daemon.id) {
             let endpoint = self.endpoint()?;
             let message = format!("{} lives on another Docker daemon ({known}) than `{}`", instance.target, endpoint.host);

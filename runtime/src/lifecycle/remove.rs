@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
+use sidestack_topology::names::{InstanceName, Target};
 
 use super::Held;
 use super::stop::LOCK;
 use crate::api::{Done, TargetWords};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::record::Record;
 use crate::report::Progress;
 use crate::session::Session;
@@ -24,11 +25,54 @@ impl Session {
     /// # Errors
     /// Not found, locked, Docker.
     pub fn rm(&self, words: &TargetWords, volumes: bool) -> Result<Done> {
-        let instance = self.instance(words)?;
+        let instance = match self.instance(words) {
+            Ok(instance) => instance,
+            Err(error) if error.kind == Kind::NotFound => return self.rm_gone(words, volumes, error),
+            Err(error) => return Err(error),
+        };
         let held = self.hold(&instance, "rm", LOCK)?;
         // An interrupted removal that took the data along has begun to do so.
         let volumes = volumes || held.interrupted.as_ref().is_some_and(|i| i.verb == "rm" && i.detail == "volumes");
         self.remove_held(&held, volumes)
+    }
+
+    /// On what is removed already: nothing is done, except that data which was kept
+    /// may go now. A name that never was stays an error.
+    fn rm_gone(&self, words: &TargetWords, volumes: bool, error: Error) -> Result<Done> {
+        let spot = self.spot(words)?;
+        let name = match (&spot.instance, spot.revision) {
+            (Some(name), _) => name.clone(),
+            (None, Some(revision)) => InstanceName::of_revision(revision),
+            (None, None) => match self.here()? {
+                Some((checkout, _)) => crate::source::instance_name(&checkout),
+                None => InstanceName::main(),
+            },
+        };
+        let tombstone = self.store.tombstone(spot.environment.id, &name)?;
+        let was = name.revision().is_some_and(|r| self.store.revision(spot.environment.id, r).is_ok());
+        if tombstone.is_none() && !was && name != InstanceName::main() && spot.instance.is_some() {
+            return Err(error);
+        }
+        let target = Target { workspace: spot.workspace.name, environment: spot.environment.name, instance: name.clone() };
+        let mut done = Done { target, changed: false, kept: Vec::new(), removed: Vec::new() };
+        let Some(tombstone) = tombstone else { return Ok(done) };
+        let engine = self.engine()?;
+        let install = self.store.install_id();
+        let mut found = observe::Observed::default();
+        self.wait(observe::complete(engine, install, &tombstone.uid, &mut found, None))?;
+        let names: Vec<String> = found.volumes.into_iter().map(|volume| volume.name).collect();
+        if !volumes {
+            done.kept = names;
+            return Ok(done);
+        }
+        self.wait(async {
+            let removals = names.iter().map(|name| async move { Ok::<(), Error>(engine.remove_volume(name).await?) });
+            try_join_all(removals).await.map(drop)
+        })?;
+        self.store.forget_tombstone(spot.environment.id, &name)?;
+        done.changed = true;
+        done.removed = names;
+        Ok(done)
     }
 
     /// What an interrupted removal left.

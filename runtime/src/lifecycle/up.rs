@@ -443,7 +443,7 @@ impl Session {
             return Err(Error::invalid(diagnostics).about(&instance.target));
         }
         let rendered = sidestack_topology::render::render(&plan, &Default::default());
-        let steps = self.foreseen(instance, &plan, &rendered).unwrap_or_default();
+        let steps = self.foreseen(instance, &plan, &rendered)?;
         Ok(PlanReport {
             target: instance.target.clone(),
             revision,
@@ -454,7 +454,7 @@ impl Session {
         })
     }
 
-    /// The steps, when Docker can be asked and the secrets are at hand.
+    /// The steps. Where Docker cannot be asked, those of an empty machine.
     fn foreseen(
         &self,
         instance: &Instance,
@@ -462,17 +462,28 @@ impl Session {
         rendered: &sidestack_topology::render::Rendered,
     ) -> Result<Vec<crate::decide::Step>> {
         use crate::decide::{Desired, Known, decide};
-        let secrets = self.resolve(plan)?;
+        // A plan may be looked at without the vault; then what holds a secret counts as changed.
+        let secrets = self.resolve(plan).unwrap_or_default();
         let digests = crate::digest::of_plan(plan, rendered, &secrets, self.store.machine_key());
         let record = match instance.id {
             -1 => Default::default(),
             id => self.store.last_applied(id)?.map(|last| crate::record::Record::parse(&last.record)).unwrap_or_default(),
         };
         let ready = self.store.all_ready()?;
-        let engine = self.engine()?;
-        let observed = self.wait(crate::observe::glance(engine, self.store.install_id(), &instance.uid, &ready))?;
+        let look = || {
+            let engine = self.engine()?;
+            self.wait(crate::observe::glance(engine, self.store.install_id(), &instance.uid, &ready))
+        };
+        let observed = match look() {
+            Ok(observed) => observed,
+            Err(error) => {
+                self.warn(format!("{error}; the steps are those of a machine where nothing is there"));
+                crate::observe::Observed::default()
+            }
+        };
         let restart = Default::default();
         let desired = Desired { plan, digests: &digests, restart: &restart, refresh: false };
-        Ok(decide(desired, &observed, Known { record: &record, ready: &ready }).steps)
+        let stopped = instance.desired == sidestack_state::Desired::Stopped;
+        Ok(decide(desired, &observed, Known { record: &record, ready: &ready, stopped }).steps)
     }
 }

@@ -70,7 +70,7 @@ fn container(
             (Progress::Wrong, word("unhealthy"))
         }
         Status::Running => (Progress::Starting, word("starting")),
-        Status::Exited(0) if record.one_shot || record.completed.contains(&container.id) => {
+        Status::Exited(0) if record.one_shot || record.ends || record.completed.contains(&container.id) => {
             (Progress::Ready, word("completed"))
         }
         Status::Exited(code) => (Progress::Wrong, format!("exited {code}")),
@@ -153,8 +153,9 @@ pub(crate) fn whole(whole: Whole, services: &[ServiceState]) -> State {
             State::Stopped
         };
     }
-    // A stack without a service has nothing that could be missing.
-    if whole.known && services.iter().all(ServiceState::ready) {
+    // A stack without a service has nothing that could be missing; one whose only
+    // handing-over failed has no service that is known.
+    if whole.known && !(never && services.is_empty()) && services.iter().all(ServiceState::ready) {
         return State::Running;
     }
     if !whole.any {

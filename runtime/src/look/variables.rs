@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use sidestack_state::Instance;
 use sidestack_topology::compose::Service;
 use sidestack_topology::diagnostic::nearest;
+use sidestack_topology::interpolate::Template;
 use sidestack_topology::plan::{LayerKind, Variable};
 use sidestack_topology::planner::{self, Foreign};
 use sidestack_topology::secret;
@@ -95,6 +96,7 @@ impl Session {
         let all = explained(
             &planned.plan.host_variables,
             &planned.plan.container_variables,
+            &planned.draft.templates,
         );
         let Some(key) = key else { return Ok(all) };
         let known: BTreeSet<String> = all.iter().map(|one| one.key.clone()).collect();
@@ -184,6 +186,7 @@ impl Session {
 fn explained(
     host: &BTreeMap<String, Variable>,
     containers: &BTreeMap<String, BTreeMap<String, Variable>>,
+    templates: &BTreeMap<String, BTreeMap<String, Template>>,
 ) -> Vec<Explained> {
     let mut groups: BTreeMap<&str, Vec<(&Variable, Vec<String>)>> = BTreeMap::new();
     let seen_by = std::iter::once(("host", host)).chain(
@@ -200,9 +203,22 @@ fn explained(
             }
         }
     }
+    let within = |key: &str| {
+        let entries = templates.iter().flat_map(|(service, entries)| {
+            entries.iter().map(move |(entry, template)| (service, entry, template))
+        });
+        entries
+            .filter(|(_, _, template)| template.names().contains(key))
+            .filter(|(service, ..)| containers.get(*service).is_some_and(|own| !own.contains_key(key)))
+            .map(|(service, entry, _)| (service.clone(), entry.clone()))
+            .collect::<Vec<_>>()
+    };
     let mut all = Vec::new();
     for (key, group) in groups {
         for (variable, reaches) in group {
+            // What they interpolate is what is offered to everybody, as to the host.
+            let shared = reaches.iter().any(|who| who == "host");
+            let within = if shared { within(key) } else { Vec::new() };
             all.push(Explained {
                 key: key.to_owned(),
                 shown: secret::shown(&variable.value),
@@ -210,6 +226,7 @@ fn explained(
                 origin: variable.origin.clone(),
                 shadowed: variable.shadowed.iter().map(shown_below).collect(),
                 reaches,
+                within,
             });
         }
     }
@@ -243,6 +260,9 @@ mod tests {
         let all = explained(
             &host,
             &BTreeMap::from([("web".to_owned(), web), ("worker".to_owned(), inside)]),
+            &["web", "worker"]
+                .map(|service| (service.to_owned(), BTreeMap::from([("FLAGS".to_owned(), "-l=${LEVEL:-x}".parse().unwrap())])))
+                .into(),
         );
         let told: Vec<_> = all
             .iter()
@@ -256,6 +276,9 @@ mod tests {
                 ("URL", "db:1", "web,worker".to_owned()),
             ]
         );
+        // `web` has the variable itself.
+        assert_eq!(all[0].within, [("worker".to_owned(), "FLAGS".to_owned())]);
+        assert!(all[1].within.is_empty() && all[2].within.is_empty());
         assert_eq!(
             all[0].shadowed,
             [(
