@@ -266,6 +266,8 @@ pub struct Explained {
     pub shadowed: Vec<(LayerKind, String, String)>,
     /// Who gets it: `host`, or services.
     pub reaches: Vec<String>,
+    /// Services that have no such variable but interpolate it, with the variable that it is part of there.
+    pub within: Vec<(String, String)>,
 }
 
 /// A layer that can be written.

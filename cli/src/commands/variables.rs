@@ -83,7 +83,9 @@ fn explain(context: &Context<'_>, all: &[&Explained]) -> Result<(), Stop> {
             let layer = format!("{kind} {origin}");
             table.styled([("  shadowed", Style::Dim), (value.as_str(), Style::Dim), (layer.trim_end(), Style::Dim)]);
         }
-        let reaches = if one.reaches.is_empty() { "none".to_owned() } else { one.reaches.join(", ") };
+        let within = one.within.iter().map(|(service, entry)| format!("{service} (in {entry})"));
+        let reaches = one.reaches.iter().cloned().chain(within).collect::<Vec<_>>().join(", ");
+        let reaches = if reaches.is_empty() { "none".to_owned() } else { reaches };
         table.styled([("  reaches", Style::Dim), (reaches.as_str(), Style::Plain)]);
         context.out.table(&table)?;
     }

@@ -22,8 +22,17 @@ struct Variable {
     origin: String,
     /// What it replaced, highest first
     shadowed: Vec<Shadowed>,
-    /// Who gets it: `host`, or services
+    /// Who gets it: `host`, or services, also those that only interpolate it
     reaches: Vec<String>,
+    /// Services that only interpolate it, with the variable that it is part of there
+    within: Vec<Within>,
+}
+
+/// An entry that interpolates a variable
+#[derive(Debug, Serialize, JsonSchema)]
+struct Within {
+    service: String,
+    name: String,
 }
 
 /// A value that another replaced
@@ -50,10 +59,25 @@ impl<'a> FromIterator<&'a Explained> for Variables {
                     value: value.clone(),
                 })
                 .collect(),
-            reaches: one.reaches.clone(),
+            reaches: reaches(one),
+            within: one
+                .within
+                .iter()
+                .map(|(service, name)| Within { service: service.clone(), name: name.clone() })
+                .collect(),
         });
         Self { variables: variables.collect() }
     }
+}
+
+fn reaches(one: &Explained) -> Vec<String> {
+    let mut all = one.reaches.clone();
+    for (service, _) in &one.within {
+        if !all.contains(service) {
+            all.push(service.clone());
+        }
+    }
+    all
 }
 
 /// `set`, `unset`

@@ -17,16 +17,18 @@ use super::inputs::{Inputs, Program};
 use super::model::{Maker, mentions_of_model};
 use super::raw::{self, EnvFile, Raw};
 use super::standin::{StandIns, env_file};
-use super::variables::{Dotenv, Sources, load, shown};
 use super::templates::Seen;
+use super::variables::{Dotenv, Sources, load, shown};
 use super::{Checkout, Memo, ReadRequest, SourceError, Stack, report, templates};
-use crate::engine::compose::{ComposeCall, ComposeInput};
+use crate::engine::compose::{Compose, ComposeCall, ComposeInput};
 use crate::files;
 
 /// The project's name while Compose reads; nothing of it is left in the model.
 pub(super) const PLACEHOLDER: &str = "sidestack0project0name";
 /// Compose reads a large project in a second.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Docker's own default, which `DOCKER_HOST` means when it is not set.
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Where a stack keeps modules of its own.
 const MODULES: &str = "sidestack/modules";
 /// Variables that choose files and profiles.
@@ -38,38 +40,20 @@ const CHOOSING: [&str; 3] = ["COMPOSE_FILE", "COMPOSE_PATH_SEPARATOR", "COMPOSE_
 /// [`SourceError::Invalid`] with everything that was found wrong, and what stands in the way of reading at all.
 pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
     let checkout = request.checkout;
-    let mut inputs = Inputs {
-        sound: true,
-        work_tree: WorkTree::of(checkout),
-        ..Inputs::default()
-    };
+    let mut inputs = Inputs { sound: true, work_tree: WorkTree::of(checkout), ..Inputs::default() };
     let mut faults = Vec::new();
 
     let written = document(checkout, &mut inputs)?;
     let modules = modules(checkout, &mut inputs, &mut faults);
     let mut names = BTreeSet::new();
     // The stack's own `.env` may say which compose files there are.
-    let own_env = load(
-        [(checkout.folder.join(".env"), false)],
-        checkout,
-        &mut inputs,
-        &mut names,
-        &mut faults,
-    );
+    let own_env = load([(checkout.folder.join(".env"), false)], checkout, &mut inputs, &mut names, &mut faults);
     let choosing = choosing(request, &own_env, &mut inputs);
 
-    let settled = written
-        .as_ref()
-        .map(|document| settle(document, request.environment));
+    let settled = written.as_ref().map(|document| settle(document, request.environment));
     let (environment, settled) = match settled.transpose()? {
         Some((environment, manifest)) => (environment, Some(manifest)),
-        None => (
-            request
-                .environment
-                .unwrap_or(manifest::DEFAULT_ENVIRONMENT)
-                .to_owned(),
-            None,
-        ),
+        None => (request.environment.unwrap_or(manifest::DEFAULT_ENVIRONMENT).to_owned(), None),
     };
     let wanted = Wanted {
         folder: &checkout.folder,
@@ -86,12 +70,9 @@ pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
             (document, manifest)
         }
     };
-    let environment =
-        environment
-            .parse()
-            .map_err(|error: sidestack_topology::names::NameError| {
-                invalid(Diagnostic::error(&[], error.to_string()))
-            })?;
+    let environment = environment
+        .parse()
+        .map_err(|error: sidestack_topology::names::NameError| invalid(Diagnostic::error(&[], error.to_string())))?;
     let mut stack = Stack {
         environment,
         document,
@@ -111,9 +92,7 @@ pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
     if !found.files.is_empty() && !has_errors(&faults) {
         compose(request, &found, own_env, names, &mut stack, &mut faults).await?;
     }
-    let faults = stack
-        .document
-        .locate_all(stack.environment.as_str(), faults);
+    let faults = stack.document.locate_all(stack.environment.as_str(), faults);
     if has_errors(&faults) {
         return Err(SourceError::Invalid(faults));
     }
@@ -128,27 +107,16 @@ fn invalid(fault: Diagnostic) -> SourceError {
 /// The manifest as written, if there is one.
 fn document(checkout: &Checkout, inputs: &mut Inputs) -> Result<Option<Document>, SourceError> {
     let path = checkout.folder.join(manifest::FILE);
-    let bytes = inputs.read(&path).map_err(|cause| SourceError::Io {
-        action: "read",
-        path,
-        cause,
-    })?;
-    bytes
-        .map(|bytes| Document::parse(manifest::FILE, &bytes).map_err(invalid))
-        .transpose()
+    let bytes = inputs.read(&path).map_err(|cause| SourceError::Io { action: "read", path, cause })?;
+    bytes.map(|bytes| Document::parse(manifest::FILE, &bytes).map_err(invalid)).transpose()
 }
 
-fn settle(
-    document: &Document,
-    environment: Option<&str>,
-) -> Result<(String, Manifest), SourceError> {
+fn settle(document: &Document, environment: Option<&str>) -> Result<(String, Manifest), SourceError> {
     let environment = match environment {
         Some(environment) => environment.to_owned(),
         None => document.default_environment().map_err(invalid)?,
     };
-    let manifest = document
-        .resolve(&environment)
-        .map_err(SourceError::Invalid)?;
+    let manifest = document.resolve(&environment).map_err(SourceError::Invalid)?;
     Ok((environment, manifest))
 }
 
@@ -162,21 +130,14 @@ fn modules(
     let listed = match inputs.list(&checkout.folder.join(MODULES)) {
         Ok(listed) => listed,
         Err(error) => {
-            faults.push(Diagnostic::error(
-                &[],
-                format!("cannot read the folder `{MODULES}`: {error}"),
-            ));
+            faults.push(Diagnostic::error(&[], format!("cannot read the folder `{MODULES}`: {error}")));
             return modules;
         }
     };
     for name in listed {
         let file = format!("{MODULES}/{name}");
         inputs.watch(&checkout.folder.join(&file));
-        let bytes = files::read_confined(
-            &checkout.folder,
-            Path::new(&file),
-            yaml::MAX_TEXT as u64 + 1,
-        );
+        let bytes = files::read_confined(&checkout.folder, Path::new(&file), yaml::MAX_TEXT as u64 + 1);
         match bytes {
             Ok(bytes) => match yaml::text(&file, &bytes) {
                 Ok(text) => {
@@ -192,25 +153,12 @@ fn modules(
 }
 
 /// The variables that choose files and profiles: from the shell, else from the stack's `.env`.
-fn choosing(
-    request: &ReadRequest<'_>,
-    own_env: &[Dotenv],
-    inputs: &mut Inputs,
-) -> BTreeMap<String, String> {
+fn choosing(request: &ReadRequest<'_>, own_env: &[Dotenv], inputs: &mut Inputs) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for name in CHOOSING {
         inputs.variable(name, request.shell, request.machine_key);
-        let shell = request
-            .shell
-            .get(name)
-            .and_then(|value| value.to_str())
-            .map(str::to_owned);
-        let file = || {
-            own_env
-                .iter()
-                .find_map(|file| file.entries.get(name))
-                .map(|(value, _)| value.clone())
-        };
+        let shell = request.shell.get(name).and_then(|value| value.to_str()).map(str::to_owned);
+        let file = || own_env.iter().find_map(|file| file.entries.get(name)).map(|(value, _)| value.clone());
         if let Some(value) = shell.or_else(file) {
             found.insert(name.to_owned(), value);
         }
@@ -220,24 +168,15 @@ fn choosing(
 
 fn profiles(request: &ReadRequest<'_>, choosing: &BTreeMap<String, String>) -> Vec<String> {
     let listed = choosing.get("COMPOSE_PROFILES").map_or("", String::as_str);
-    let listed = listed
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned);
+    let listed = listed.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
     let all: BTreeSet<String> = request.profiles.iter().cloned().chain(listed).collect();
     all.into_iter().collect()
 }
 
 /// Those of the compose files that a manifest could name.
 fn inside(files: &[PathBuf], checkout: &Checkout) -> Vec<String> {
-    let relative = files
-        .iter()
-        .filter_map(|file| file.strip_prefix(&checkout.folder).ok()?.to_str());
-    relative
-        .filter(|file| !file.split('/').any(|part| part == ".."))
-        .map(str::to_owned)
-        .collect()
+    let relative = files.iter().filter_map(|file| file.strip_prefix(&checkout.folder).ok()?.to_str());
+    relative.filter(|file| !file.split('/').any(|part| part == "..")).map(str::to_owned).collect()
 }
 
 /// Everything about the compose files.
@@ -259,81 +198,39 @@ async fn compose(
     let mut project_env = own_env;
     if found.project_directory != checkout.folder {
         let beside = (found.project_directory.join(".env"), false);
-        project_env.extend(load(
-            [beside],
-            checkout,
-            &mut stack.inputs,
-            &mut names,
-            faults,
-        ));
+        project_env.extend(load([beside], checkout, &mut stack.inputs, &mut names, faults));
     }
     hint_at_missing_env(checkout, &project_env, faults);
-    let sources = Sources {
-        checkout,
-        manifest: &stack.manifest,
-        shell: request.shell,
-        project: &project_env,
-        includes: &[],
-    };
+    let sources =
+        Sources { checkout, manifest: &stack.manifest, shell: request.shell, project: &project_env, includes: &[] };
     let lookup = |name: &str| sources.plain(name);
-    let mut raw = raw::explore(
-        &found.files,
-        &found.project_directory,
-        &lookup,
-        &mut stack.inputs,
-    );
+    let mut raw = raw::explore(&found.files, &found.project_directory, &lookup, &mut stack.inputs);
     names.append(&mut raw.mentions);
     for text in &raw.unread {
-        names.extend(
-            raw::words(text)
-                .into_iter()
-                .filter(|word| request.shell.contains_key(word)),
-        );
+        names.extend(raw::words(text).into_iter().filter(|word| request.shell.contains_key(word)));
     }
     let include_paths = raw.include_env.iter().map(|path| (path.clone(), false));
-    let includes = load(
-        include_paths,
-        checkout,
-        &mut stack.inputs,
-        &mut names,
-        faults,
-    );
+    let includes = load(include_paths, checkout, &mut stack.inputs, &mut names, faults);
     let env_files = env_files(&raw, checkout, &mut stack.inputs, &mut names, faults);
     if has_errors(faults) {
         return Ok(());
     }
 
-    let sources = Sources {
-        includes: &includes,
-        ..sources
-    };
+    let sources = Sources { includes: &includes, ..sources };
     let mut stand_ins = StandIns::new(request.machine_key);
     let values = sources.settle(&names, &mut stand_ins, faults);
     for name in &names {
-        stack
-            .inputs
-            .variable(name, request.shell, request.machine_key);
+        stack.inputs.variable(name, request.shell, request.machine_key);
     }
     if has_errors(faults) {
         return Ok(());
     }
-    let io = |cause| SourceError::Io {
-        action: "write a file in",
-        path: std::env::temp_dir(),
-        cause,
-    };
+    let io = |cause| SourceError::Io { action: "write a file in", path: std::env::temp_dir(), cause };
     let mut temporary = tempfile::NamedTempFile::with_prefix("sidestack-").map_err(io)?;
-    temporary
-        .write_all(env_file(&values).as_bytes())
-        .map_err(io)?;
+    temporary.write_all(env_file(&values).as_bytes()).map_err(io)?;
 
     let files = ComposeInput::Files(found.files.clone());
-    let mut call = ComposeCall::new(
-        PLACEHOLDER,
-        &found.project_directory,
-        files,
-        &["config", "--format", "json"],
-    );
+    let mut call = ComposeCall::new(PLACEHOLDER, &found.project_directory, files, &["config", "--format", "json"]);
     // A later file wins, and an earlier one serves the expansions of a later one: ours must do both.
     let own = std::iter::once(temporary.path().to_owned());
     let theirs = project_env.iter().rev().map(|file| file.path.clone());
@@ -341,6 +238,11 @@ async fn compose(
     call.profiles = vec!["*".to_owned()];
     call.environment = request.shell.clone();
     call.limit = LIMIT;
+    // It asks no daemon, and an interpolated `DOCKER_HOST` is the user's own: not the socket that this machine has.
+    let user_host = names.contains("DOCKER_HOST").then(|| sources.plain("DOCKER_HOST").filter(|host| !host.is_empty()));
+    let elsewhere =
+        user_host.map(|host| Compose::new(compose.binary(), host.unwrap_or_else(|| DEFAULT_HOST.to_owned())));
+    let compose = elsewhere.as_ref().unwrap_or(compose);
     let failed = |error: crate::engine::EngineError| SourceError::Compose(error.to_string());
     // Beside each other, so that the texts cost no time of their own.
     let (output, texts) = if raw.interpolates {
@@ -388,7 +290,8 @@ async fn compose(
 
 /// Profiles that were asked for and that no service has: most likely a slip.
 fn unheard_of<'a>(asked: &'a [String], model: &'a Project) -> impl Iterator<Item = Diagnostic> + 'a {
-    let missing = asked.iter().filter(|name| *name != "*" && model.profiles_among(std::slice::from_ref(*name)).is_empty());
+    let missing =
+        asked.iter().filter(|name| *name != "*" && model.profiles_among(std::slice::from_ref(*name)).is_empty());
     missing.map(|name| {
         let all = model.profiles_among(&["*".to_owned()]);
         let warning = Diagnostic::warning(&[], format!("no service has the profile `{}`", name.escape_debug()));
@@ -404,52 +307,35 @@ fn env_files(
     names: &mut BTreeSet<String>,
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<(EnvFile, Dotenv)> {
-    let paths: BTreeSet<(PathBuf, bool)> = raw
-        .env_files
-        .iter()
-        .map(|file| (file.path.clone(), file.raw))
-        .collect();
+    let paths: BTreeSet<(PathBuf, bool)> = raw.env_files.iter().map(|file| (file.path.clone(), file.raw)).collect();
     let loaded = load(paths, checkout, inputs, names, faults);
     let mut by_path: BTreeMap<&Path, &Dotenv> = BTreeMap::new();
     for dotenv in &loaded {
         by_path.insert(&dotenv.path, dotenv);
     }
-    raw.env_files
-        .iter()
-        .filter_map(|file| Some((file.clone(), (*by_path.get(file.path.as_path())?).clone())))
-        .collect()
+    raw.env_files.iter().filter_map(|file| Some((file.clone(), (*by_path.get(file.path.as_path())?).clone()))).collect()
 }
 
 /// A linked work tree without the `.env` that the main one has.
 fn hint_at_missing_env(checkout: &Checkout, project_env: &[Dotenv], faults: &mut Vec<Diagnostic>) {
     let own = checkout.folder.join(".env");
-    let main = checkout
-        .in_main_work_tree()
-        .map(|folder| folder.join(".env"));
+    let main = checkout.in_main_work_tree().map(|folder| folder.join(".env"));
     if main.is_some_and(|main| main.exists()) && !project_env.iter().any(|file| file.path == own) {
-        let fault = Diagnostic::warning(
-            &[],
-            "this work tree has no `.env`, so none of its values are used",
-        );
+        let fault = Diagnostic::warning(&[], "this work tree has no `.env`, so none of its values are used");
         faults.push(with_main(fault, &own, checkout));
     }
 }
 
 /// A refusal because of an `env_file` that the main work tree has.
 fn hint_at_missing_file(refusal: Diagnostic, raw: &Raw, checkout: &Checkout) -> Diagnostic {
-    let missing = raw.env_files.iter().find(|file| {
-        !file.path.exists()
-            && file
-                .path
-                .to_str()
-                .is_some_and(|path| refusal.message.contains(path))
-    });
+    let missing = raw
+        .env_files
+        .iter()
+        .find(|file| !file.path.exists() && file.path.to_str().is_some_and(|path| refusal.message.contains(path)));
     match missing {
         Some(file) if refusal.hint.is_none() => {
             let name = shown(&file.path, checkout);
-            let message = refusal
-                .message
-                .replace(&file.path.display().to_string(), &name);
+            let message = refusal.message.replace(&file.path.display().to_string(), &name);
             with_main(Diagnostic { message, ..refusal }, &file.path, checkout)
         }
         _ => refusal,

@@ -12,24 +12,12 @@ use super::read::PLACEHOLDER;
 use super::standin::StandIns;
 
 /// Why Compose refused, from its standard error.
-pub(super) fn refusal(
-    stderr: &str,
-    stand_ins: &StandIns,
-    folder: &Path,
-    files: &[PathBuf],
-) -> Diagnostic {
-    let lines: Vec<&str> = stderr
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty() && !line.starts_with("time="))
-        .collect();
+pub(super) fn refusal(stderr: &str, stand_ins: &StandIns, folder: &Path, files: &[PathBuf]) -> Diagnostic {
+    let lines: Vec<&str> =
+        stderr.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with("time=")).collect();
     let told = lines.join(" ");
     let reason = clean(&told, stand_ins);
-    let reason = if reason.is_empty() {
-        "Compose gave no reason".to_owned()
-    } else {
-        reason
-    };
+    let reason = if reason.is_empty() { "Compose gave no reason".to_owned() } else { reason };
     if let Some(name) = stand_ins.name_in(&told) {
         return Diagnostic::error(
             &[],
@@ -44,14 +32,11 @@ pub(super) fn refusal(
     let mut diagnostic = Diagnostic::error(&[], format!("Compose refuses the stack: {rest}"));
     let file = file.or_else(|| files.first().cloned().filter(|_| files.len() == 1));
     if let Some(file) = file {
-        let shown = file
-            .strip_prefix(folder)
-            .unwrap_or(&file)
-            .display()
-            .to_string();
+        let shown = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
         // The text is shown around the line; a compose file is no secret.
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        diagnostic.place = Some(Place::new(&shown, &text, line_in(&rest).unwrap_or(0), 0));
+        let line = line_in(&rest).unwrap_or(0);
+        diagnostic.place = Some(Place::new(&shown, &text, line, column_of(&text, line)));
     }
     diagnostic
 }
@@ -64,14 +49,8 @@ pub(super) fn warnings(stderr: &str, stand_ins: &StandIns) -> Vec<Diagnostic> {
             continue;
         };
         let message = message.trim();
-        let message = message
-            .strip_prefix('"')
-            .and_then(|m| m.strip_suffix('"'))
-            .unwrap_or(message);
-        let message = clean(
-            &message.replace("\\\"", "\"").replace("\\n", " "),
-            stand_ins,
-        );
+        let message = message.strip_prefix('"').and_then(|m| m.strip_suffix('"')).unwrap_or(message);
+        let message = clean(&message.replace("\\\"", "\"").replace("\\n", " "), stand_ins);
         // Said of half of all files, and of no use.
         if message.contains("`version` is obsolete") {
             continue;
@@ -119,19 +98,21 @@ fn named_file(reason: &str, files: &[PathBuf]) -> (Option<PathBuf>, String) {
             return (Some(PathBuf::from(file)), why.to_owned());
         }
     }
-    let mentioned = files
-        .iter()
-        .find(|file| file.to_str().is_some_and(|file| reason.contains(file)));
+    let mentioned = files.iter().find(|file| file.to_str().is_some_and(|file| reason.contains(file)));
     (mentioned.cloned(), reason.to_owned())
+}
+
+/// Where a line, counted from 1, begins to say something.
+fn column_of(text: &str, line: u32) -> u32 {
+    let line = usize::try_from(line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
+    let blank = line.map_or(0, |line| line.chars().take_while(|c| c.is_whitespace()).count());
+    u32::try_from(blank).unwrap_or(0).saturating_add(1)
 }
 
 /// The line that a YAML error names: `yaml: line 3: …`.
 fn line_in(reason: &str) -> Option<u32> {
     let (_, rest) = reason.split_once("line ")?;
-    rest.split(|c: char| !c.is_ascii_digit())
-        .next()?
-        .parse()
-        .ok()
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -143,12 +124,7 @@ mod tests {
         let mut stand_ins = StandIns::new(&[1; 32]);
         let word = stand_ins.add("DB_TOKEN", "t".into());
         let folder = Path::new("/s");
-        let refused = refusal(
-            &format!("invalid containerPort: {word}\n"),
-            &stand_ins,
-            folder,
-            &[],
-        );
+        let refused = refusal(&format!("invalid containerPort: {word}\n"), &stand_ins, folder, &[]);
         assert_eq!(
             refused.message,
             "`DB_TOKEN` looks like a secret, but stands where Compose needs a plain value: invalid containerPort: ${DB_TOKEN}"
@@ -168,12 +144,10 @@ mod tests {
 
     #[test]
     fn warnings_are_said_once() {
-        let text = "time=\"t\" level=warning msg=\"The \\\"X\\\" variable is not set. Defaulting to a blank string.\"\n";
+        let text =
+            "time=\"t\" level=warning msg=\"The \\\"X\\\" variable is not set. Defaulting to a blank string.\"\n";
         let found = warnings(&text.repeat(2), &StandIns::new(&[1; 32]));
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].message,
-            "the \"X\" variable is not set. Defaulting to a blank string"
-        );
+        assert_eq!(found[0].message, "the \"X\" variable is not set. Defaulting to a blank string");
     }
 }

@@ -62,9 +62,10 @@ pub(super) fn of(
 
 /// The warning when Compose could not tell.
 pub(super) fn unknown() -> Diagnostic {
-    let message = "this Compose cannot print the stack before interpolation, so variables that are set for an instance \
+    let message = "Compose cannot print the stack before interpolation, so variables that are set with `sidestack set` \
                    do not reach the values that interpolate them";
-    Diagnostic::warning(&[], message).hint("a newer version of Compose may do it")
+    Diagnostic::warning(&[], message)
+        .hint("write paths of `include` and `extends` without variables; a newer Compose may also do")
 }
 
 /// Text by name; of several of one name the last, which counts for Compose too.

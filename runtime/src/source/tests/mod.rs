@@ -5,6 +5,7 @@ mod corpus;
 mod fast_path;
 mod repositories;
 mod secrets;
+mod strange;
 mod templates;
 
 use std::collections::BTreeMap;
