@@ -70,6 +70,11 @@ impl Session {
         Ok(slot)
     }
 
+    /// Slots that nobody can have now, see [`Self::never_free`].
+    pub(crate) fn unusable_slots(&self) -> Result<BTreeSet<Slot>> {
+        self.never_free(&self.machine()?)
+    }
+
     fn machine(&self) -> Result<Machine> {
         let engine = self.engine()?;
         let (published, networks) = self.wait(async {

@@ -61,7 +61,6 @@ impl Session {
             build: false,
             pull: false,
             restart,
-            dry_run: false,
         };
         let applying = self.apply(&mut held, workspace.id, revision, &how)?;
         let description = self.describe_instance(&held.instance, false)?;

@@ -33,7 +33,6 @@ pub(crate) struct How {
     pub(crate) build: bool,
     pub(crate) pull: bool,
     pub(crate) restart: BTreeSet<String>,
-    pub(crate) dry_run: bool,
 }
 
 /// What an apply did.
@@ -70,9 +69,7 @@ impl Session {
         let mut avoid = BTreeSet::new();
         for attempt in 1.. {
             let content = content_of(&stored)?;
-            if !how.dry_run || held.instance.slot.is_some() {
-                held.instance = self.lease(&held.instance, &drafted(&content)?, &avoid)?;
-            }
+            held.instance = self.lease(&held.instance, &drafted(&content)?, &avoid)?;
             let mut instance = held.instance.clone();
             instance.revision = Some(revision);
             let planned = self.planned(&instance, workspace_id, &content)?;
@@ -216,9 +213,6 @@ impl Session {
         if let Some(refusal) = decision.refusals.first() {
             let error = Error::new(Kind::Conflict, refusal.code(), refusal.to_string()).hint(refusal.hint());
             return Err(error);
-        }
-        if how.dry_run {
-            return Ok(Applying { changed: !decision.steps.is_empty(), steps: lines(&decision.steps) });
         }
         self.execute(held, revision, &prepared, &decision, record, &daemon, &observed, how)
     }

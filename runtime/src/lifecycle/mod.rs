@@ -6,6 +6,7 @@
 
 mod again;
 mod apply;
+mod foresee;
 mod remove;
 mod stop;
 mod up;

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use sidestack_state::{Environment, Instance, StoreError, Workspace};
 use sidestack_topology::names::{InstanceName, RevisionNumber};
-use sidestack_topology::planner;
 
 use super::apply::How;
-use super::{Held, lines, unchanged};
-use crate::api::{Place, PlanReport, TargetWords, UpReport, UpRequest};
+use super::{Held, unchanged};
+use crate::api::{Place, TargetWords, UpReport, UpRequest};
 use crate::error::{Error, Kind, Result};
-use crate::revise::{Reading, content_of, drafted};
+use crate::revise::Reading;
 use crate::session::Session;
 use crate::source::{self, Checkout};
 
@@ -37,6 +36,9 @@ impl Session {
     /// # Errors
     /// A wrong stack (nothing is written then), a conflict, a service that fails.
     pub fn up(&self, request: &UpRequest) -> Result<UpReport> {
+        if request.dry_run {
+            return self.rehearse(request);
+        }
         let subject = self.subject(request)?;
         let limit = request.timeout.max(Duration::from_secs(10));
         let mut held = self.hold_or_make(&subject, request, limit)?;
@@ -61,7 +63,6 @@ impl Session {
             build: request.build,
             pull: request.pull,
             restart: Default::default(),
-            dry_run: request.dry_run,
         };
         if request.move_ports && self.containers(&held.instance)?.iter().all(|c| !c.status.is_alive()) {
             self.unlease(&held.instance)?;
@@ -104,7 +105,7 @@ impl Session {
     /// After a move that failed: the last good revision again.
     fn back(&self, held: &mut Held, subject: &Subject, previous: Option<RevisionNumber>, request: &UpRequest, error: Error) -> Error {
         let moved = previous.filter(|previous| *previous != subject.revision);
-        let applied = matches!(error.kind, Kind::Unhealthy | Kind::TimedOut | Kind::Failed) && !request.dry_run;
+        let applied = matches!(error.kind, Kind::Unhealthy | Kind::TimedOut | Kind::Failed);
         let (Some(previous), true, true) = (moved, applied, request.rollback) else { return error };
         let good = self.store.last_good(held.instance.id).ok().flatten();
         let Some(good) = good.filter(|good| good.revision == previous) else { return error };
@@ -118,7 +119,6 @@ impl Session {
             build: false,
             pull: false,
             restart: Default::default(),
-            dry_run: false,
         };
         let (kind, code) = (Kind::Unhealthy, "rolled-back");
         match self.apply(held, subject.workspace.id, good.revision, &how) {
@@ -237,7 +237,7 @@ impl Session {
     }
 
     /// The name of a checkout's own instance: the one it has, else a new one.
-    fn own_name(&self, environment: &Environment, checkout: &Checkout) -> Result<InstanceName> {
+    pub(super) fn own_name(&self, environment: &Environment, checkout: &Checkout) -> Result<InstanceName> {
         if let Some(own) = self.store.instance_by_checkout(environment.id, &checkout.folder)?
             && !own.pinned
         {
@@ -257,7 +257,7 @@ impl Session {
     }
 
     /// A name for `--new`.
-    fn new_name(&self, environment: &Environment, name: Option<&str>) -> Result<InstanceName> {
+    pub(super) fn new_name(&self, environment: &Environment, name: Option<&str>) -> Result<InstanceName> {
         let parse = |text: &str| {
             text.parse::<InstanceName>().map_err(|error| Error::new(Kind::Usage, "name", error.to_string()))
         };
@@ -306,184 +306,5 @@ impl Session {
             }
         }
         Err(Error::new(Kind::Conflict, "exists", format!("`{}` comes and goes", subject.name)).hint("try again"))
-    }
-
-    /// What `up` would do. Leases nothing and writes nothing.
-    ///
-    /// # Errors
-    /// A wrong stack.
-    pub fn plan(&self, request: &UpRequest) -> Result<PlanReport> {
-        let words = &request.target;
-        let (content, name, known) = if let Some(revision) = words.revision {
-            let spot = self.spot(words)?;
-            let stored = self.store.revision(spot.environment.id, revision)?;
-            let name = spot.instance.clone().unwrap_or_else(|| InstanceName::of_revision(revision));
-            (content_of(&stored)?, name, Some((spot.workspace, spot.environment, Some(revision))))
-        } else {
-            let existing = if words.parts.is_empty() { None } else { Some(self.instance(words)?) };
-            let checkout = match existing.as_ref().and_then(|i| i.checkout.as_ref()) {
-                Some(folder) => source::checkout(folder)?,
-                None => self.checkout()?,
-            };
-            let environment = existing.as_ref().map(|i| i.target.environment.to_string()).or(words.environment.clone());
-            let reading = Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
-            let (stack, content) = self.read(&checkout, reading)?;
-            return self.plan_of_checkout(&checkout, &stack, &content, existing);
-        };
-        let Some((workspace, environment, revision)) = known else {
-            return Err(Error::new(Kind::NotFound, "not-found", "nothing to plan"));
-        };
-        let instance = self.store.instance(environment.id, &name)?;
-        let instance = match instance {
-            Some(instance) => Instance { revision, ..instance },
-            None => self.imagined(&workspace, Some(&environment), environment.name.clone(), name, revision, None),
-        };
-        self.plan_report(&instance, workspace.id, &content, revision)
-    }
-
-    fn plan_of_checkout(
-        &self,
-        checkout: &Checkout,
-        stack: &source::Stack,
-        content: &sidestack_topology::revision::Content,
-        existing: Option<Instance>,
-    ) -> Result<PlanReport> {
-        let workspace = self.store.workspace_by_identity(&checkout.identity)?;
-        let environment = match &workspace {
-            Some(workspace) => self.store.environments(workspace.id)?.into_iter().find(|e| e.name == stack.environment),
-            None => None,
-        };
-        let digest = sidestack_state::digest_of(&content.to_canonical_json());
-        let revision = match &environment {
-            Some(environment) => {
-                self.store.revisions(environment.id)?.into_iter().find(|r| r.digest == digest).map(|r| r.number)
-            }
-            None => None,
-        };
-        let own = match (existing, &environment) {
-            (Some(instance), _) => Some(instance),
-            (None, Some(environment)) => self.store.instance_by_checkout(environment.id, &checkout.folder)?,
-            (None, None) => None,
-        };
-        let workspace = match workspace {
-            Some(workspace) => workspace,
-            None => Workspace {
-                id: -1,
-                name: match &stack.manifest.workspace {
-                    Some(name) => name.clone(),
-                    None => crate::revise::workspace_name(checkout)?,
-                },
-                identity: checkout.identity.clone(),
-                created: jiff::Timestamp::now(),
-            },
-        };
-        let instance = match own {
-            Some(instance) => Instance { revision, ..instance },
-            None => {
-                let name = source::instance_name(checkout);
-                self.imagined(&workspace, environment.as_ref(), stack.environment.clone(), name, revision, Some(checkout.folder.clone()))
-            }
-        };
-        self.plan_report(&instance, workspace.id, content, revision)
-    }
-
-    /// An instance that is not there, as it would be.
-    fn imagined(
-        &self,
-        workspace: &Workspace,
-        environment: Option<&Environment>,
-        environment_name: sidestack_topology::names::EnvironmentName,
-        name: InstanceName,
-        revision: Option<RevisionNumber>,
-        checkout: Option<PathBuf>,
-    ) -> Instance {
-        Instance {
-            id: -1,
-            uid: "0000000000000000".to_owned(),
-            environment: environment.map_or(-1, |environment| environment.id),
-            target: sidestack_topology::names::Target { workspace: workspace.name.clone(), environment: environment_name, instance: name },
-            revision,
-            checkout,
-            desired: sidestack_state::Desired::Stopped,
-            daemon: None,
-            owner: None,
-            slot: None,
-            generation: 1,
-            pinned: false,
-            revived: false,
-            sources: Vec::new(),
-            created: jiff::Timestamp::now(),
-        }
-    }
-
-    fn plan_report(
-        &self,
-        instance: &Instance,
-        workspace_id: i64,
-        content: &sidestack_topology::revision::Content,
-        revision: Option<RevisionNumber>,
-    ) -> Result<PlanReport> {
-        let draft = drafted(content)?;
-        let mut placement = self.placement(instance)?;
-        if placement.slot.is_none() {
-            // What it would get if nothing else happens until then. Nothing is leased.
-            let taken: std::collections::BTreeSet<_> = self.store.leases()?.into_iter().map(|(slot, _)| slot).collect();
-            placement.slot = sidestack_topology::names::Slot::all().find(|slot| !taken.contains(slot));
-            let mut next = placement.ports.values().max().map_or(0, |last| last + 1);
-            for publish in &draft.publishes {
-                placement.ports.entry(publish.key()).or_insert_with(|| {
-                    next += 1;
-                    next - 1
-                });
-            }
-        }
-        let layers = self.layers(instance, workspace_id)?;
-        let (plan, diagnostics) = planner::place(&draft, &placement, &layers);
-        if sidestack_topology::diagnostic::has_errors(&diagnostics) {
-            return Err(Error::invalid(diagnostics).about(&instance.target));
-        }
-        let rendered = sidestack_topology::render::render(&plan, &Default::default());
-        let steps = self.foreseen(instance, &plan, &rendered)?;
-        Ok(PlanReport {
-            target: instance.target.clone(),
-            revision,
-            tree: rendered.tree(),
-            plan,
-            diagnostics,
-            steps: lines(&steps),
-        })
-    }
-
-    /// The steps. Where Docker cannot be asked, those of an empty machine.
-    fn foreseen(
-        &self,
-        instance: &Instance,
-        plan: &sidestack_topology::plan::Plan,
-        rendered: &sidestack_topology::render::Rendered,
-    ) -> Result<Vec<crate::decide::Step>> {
-        use crate::decide::{Desired, Known, decide};
-        // A plan may be looked at without the vault; then what holds a secret counts as changed.
-        let secrets = self.resolve(plan).unwrap_or_default();
-        let digests = crate::digest::of_plan(plan, rendered, &secrets, self.store.machine_key());
-        let record = match instance.id {
-            -1 => Default::default(),
-            id => self.store.last_applied(id)?.map(|last| crate::record::Record::parse(&last.record)).unwrap_or_default(),
-        };
-        let ready = self.store.all_ready()?;
-        let look = || {
-            let engine = self.engine()?;
-            self.wait(crate::observe::glance(engine, self.store.install_id(), &instance.uid, &ready))
-        };
-        let observed = match look() {
-            Ok(observed) => observed,
-            Err(error) => {
-                self.warn(format!("{error}; the steps are those of a machine where nothing is there"));
-                crate::observe::Observed::default()
-            }
-        };
-        let restart = Default::default();
-        let desired = Desired { plan, digests: &digests, restart: &restart, refresh: false };
-        let stopped = instance.desired == sidestack_state::Desired::Stopped;
-        Ok(decide(desired, &observed, Known { record: &record, ready: &ready, stopped }).steps)
     }
 }
