@@ -52,15 +52,33 @@ impl Session {
             let lease = self.store.lease_slot(instance.id, &exclude, &range)?;
             let busy = ports::probe_block(lease.slot.first_port(), Slot::PORTS);
             if busy.is_empty() {
+                self.tell_passed_over(lease.slot, &machine)?;
                 return Ok(self.store.instance_by_id(instance.id)?);
             }
             self.store.release_slot(instance.id)?;
             exclude.insert(lease.slot);
+            // A container may have come since the machine was looked at.
+            let published = self.machine().map(|machine| machine.published).unwrap_or_default();
             for (port, protocol) in busy.iter().take(3) {
-                let who = who_holds(*port, *protocol, &machine.published);
+                let who = who_holds(*port, *protocol, &published);
                 self.note(format!("port {port} is held by {who}; slot {} is passed over", lease.slot));
             }
         }
+    }
+
+    /// Says which containers of others stand in lower slots.
+    fn tell_passed_over(&self, chosen: Slot, machine: &Machine) -> Result<()> {
+        let ours: BTreeSet<Slot> = self.store.leases()?.into_iter().map(|(slot, _)| slot).collect();
+        let mut told = BTreeSet::new();
+        for (published, _, _) in &machine.published {
+            let port = published.host_port;
+            let Some(slot) = Slot::of_port(port).filter(|slot| *slot < chosen && !ours.contains(slot)) else { continue };
+            if told.len() < 3 && told.insert(slot) {
+                let who = who_holds(port, Protocol::Tcp, &machine.published);
+                self.note(format!("port {port} is held by {who}; slot {slot} is passed over"));
+            }
+        }
+        Ok(())
     }
 
     /// Gives the slot back and says which it was.
@@ -164,8 +182,9 @@ fn who_holds(port: u16, protocol: Protocol, published: &[PortHolder]) -> String 
             format!("process {pid} (`{name}`)")
         }
         HolderKind::Process { pid, command, .. } => {
-            let command: String = command.chars().take(60).collect();
-            format!("process {pid} (`{command}`)")
+            let shown: String = command.chars().take(120).collect();
+            let more = if shown.len() < command.len() { "…" } else { "" };
+            format!("process {pid} (`{shown}{more}`)")
         }
         HolderKind::Container { name, .. } => format!("container `{name}`"),
         HolderKind::Unknown => "a program that could not be named".to_owned(),

@@ -13,6 +13,7 @@ pub mod endpoint;
 pub mod engine;
 mod error;
 pub mod execute;
+mod faults;
 pub mod files;
 mod lease;
 mod layers;

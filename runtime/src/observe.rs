@@ -54,11 +54,14 @@ pub(crate) async fn glance(
 ) -> Result<Observed> {
     let containers = containers(engine, install, instance_id).await?;
     let mut observed = Observed { containers, ..Observed::default() };
-    for container in &observed.containers {
-        let unclear = container.status.is_alive() && container.health == crate::engine::Health::Starting;
-        if unclear && ready.contains_key(&container.id) {
-            observed.details.insert(container.id.clone(), engine.inspect(&container.id).await?);
-        }
+    let unclear = observed.containers.iter().filter(|container| {
+        let starting = container.status.is_alive() && container.health == crate::engine::Health::Starting;
+        starting && ready.contains_key(&container.id)
+    });
+    let asked = unclear.map(|container| engine.inspect(&container.id));
+    for detail in futures_util::future::join_all(asked).await {
+        let detail = detail?;
+        observed.details.insert(detail.id.clone(), detail);
     }
     Ok(observed)
 }

@@ -15,6 +15,7 @@ use sidestack_topology::planner::{self, Draft, Input};
 use sidestack_topology::revision::Content;
 
 use crate::error::{Error, Kind, Result};
+use crate::faults;
 use crate::report::Event;
 use crate::session::Session;
 use crate::source::{self, Checkout, Inputs, Memo, ReadRequest, Stack};
@@ -79,36 +80,42 @@ impl Session {
             Some(name) => name.clone(),
             None => workspace_name(checkout)?,
         };
-        let workspace = self.store.ensure_workspace(&checkout.identity, &wanted)?;
-        if workspace.name != wanted {
-            let known = stack.manifest.workspace.is_some() || !workspace.name.as_str().starts_with(wanted.as_str());
-            if known {
-                self.note(format!("this workspace is known as `{}`", workspace.name));
-            }
-        }
-        let environment = self.store.ensure_environment(workspace.id, &stack.environment)?;
-        let (revision, new) = self.store.commit_revision(environment.id, &content.to_canonical_json(), message)?;
         let repository = checkout.repository.as_ref();
         let dirty = match repository {
             Some(repository) => self.wait(async { Ok(source::dirty(repository, DIRTY).await) })?,
             None => None,
         };
-        let sighting = Sighting {
-            branch: repository.and_then(|r| r.branch.clone()),
-            commit: repository.and_then(|r| r.commit.clone()),
-            dirty,
-            folder: checkout.folder.clone(),
-            seen: jiff::Timestamp::now(),
-        };
-        self.store.add_sighting(revision.id, &sighting)?;
-        let last = LastReading { inputs: stack.inputs, environment: environment.name.to_string(), revision: revision.number.0 };
-        if let Ok(text) = serde_json::to_string(&last) {
-            self.store.remember(&reading.key(&checkout.folder), &text)?;
+        let memo = serde_json::to_string(&stack.memo).ok();
+        // One transaction, so one wait for the disk; git was asked before it, since the writer's place is held.
+        let committed = self.store.atomically(|store| -> Result<Committed> {
+            let workspace = store.ensure_workspace(&checkout.identity, &wanted)?;
+            let environment = store.ensure_environment(workspace.id, &stack.environment)?;
+            let (revision, new) = store.commit_revision(environment.id, &content.to_canonical_json(), message)?;
+            let sighting = Sighting {
+                branch: repository.and_then(|r| r.branch.clone()),
+                commit: repository.and_then(|r| r.commit.clone()),
+                dirty,
+                folder: checkout.folder.clone(),
+                seen: jiff::Timestamp::now(),
+            };
+            store.add_sighting(revision.id, &sighting)?;
+            let last =
+                LastReading { inputs: stack.inputs, environment: environment.name.to_string(), revision: revision.number.0 };
+            if let Ok(text) = serde_json::to_string(&last) {
+                store.remember(&reading.key(&checkout.folder), &text)?;
+            }
+            if let Some(memo) = &memo {
+                store.remember(&memo_key(&checkout.folder), memo)?;
+            }
+            Ok(Committed { workspace, environment, revision, new })
+        })?;
+        if committed.workspace.name != wanted {
+            let known = stack.manifest.workspace.is_some() || !committed.workspace.name.as_str().starts_with(wanted.as_str());
+            if known {
+                self.note(format!("this workspace is known as `{}`", committed.workspace.name));
+            }
         }
-        if let Ok(text) = serde_json::to_string(&stack.memo) {
-            self.store.remember(&memo_key(&checkout.folder), &text)?;
-        }
-        Ok(Committed { workspace, environment, revision, new })
+        Ok(committed)
     }
 
     fn known_reading(&self, checkout: &Checkout, reading: Reading<'_>) -> Result<Option<Committed>> {
@@ -165,7 +172,10 @@ impl Session {
             profiles: &stack.profiles,
         };
         let (draft, found) = planner::draft(input);
-        faults.extend(stack.document.locate_all(stack.environment.as_str(), found));
+        let found = found.into_iter().chain(faults::references(&stack.manifest));
+        let (compose, manifest): (Vec<_>, Vec<_>) = found.partition(faults::is_of_compose);
+        faults.extend(faults::in_compose_files(compose, &stack.inputs));
+        faults.extend(stack.document.locate_all(stack.environment.as_str(), manifest));
         if has_errors(&faults) {
             return Err(Error::invalid(faults));
         }

@@ -14,6 +14,8 @@ use crate::error::Result;
 
 /// The shortest pause between two probes.
 const PAUSE: Duration = Duration::from_millis(25);
+/// How long a service without health must stay up.
+const SETTLE: Duration = Duration::from_millis(300);
 /// Between two looks at a container that only Docker can tell about.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -43,15 +45,7 @@ impl<E: Engine> Execution<'_, E> {
     /// Waits until a started container is ready, ended, or beyond hope.
     pub(super) async fn probe(&self, id: &str, detail: &Detail, restarts: bool, board: &Board) -> Result<Verdict> {
         let check = detail.health_check.as_ref().and_then(|check| command(check).map(|command| (check, command)));
-        let Some((check, command)) = check else {
-            // Without a health command, running is all there is.
-            let seen = board.seen(id);
-            return Ok(match seen.deaths.last() {
-                Some(0) if !restarts => Verdict::Completed,
-                Some(code) if !restarts => Verdict::Failed(ended(*code, seen.out_of_memory)),
-                _ => Verdict::Ready,
-            });
-        };
+        let Some((check, command)) = check else { return Ok(settle(id, restarts, board).await) };
         let limit = Duration::from_millis(check.timeout_ms.clamp(1_000, 30_000));
         let mut looked = Instant::now();
         loop {
@@ -110,6 +104,29 @@ impl<E: Engine> Execution<'_, E> {
             _ if detail.restart_count >= CRASHES => Some(Verdict::Failed("it ends again and again".to_owned())),
             _ => None,
         })
+    }
+}
+
+/// Without a health command, staying up for a moment is all there is: a process
+/// that cannot read its configuration ends within it.
+async fn settle(id: &str, restarts: bool, board: &Board) -> Verdict {
+    let mut deadline = Box::pin(tokio::time::sleep(SETTLE));
+    loop {
+        let seen = board.seen(id);
+        match (judge(id, restarts, board), seen.deaths.is_empty() || seen.alive) {
+            (Some(verdict), _) => return verdict,
+            // It ended and will be started again: its next life is watched as long.
+            (None, false) => {
+                board.changed().await;
+                deadline = Box::pin(tokio::time::sleep(SETTLE));
+            }
+            (None, true) => {
+                tokio::select! {
+                    () = &mut deadline => return Verdict::Ready,
+                    () = board.changed() => {}
+                }
+            }
+        }
     }
 }
 

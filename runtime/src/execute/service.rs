@@ -89,12 +89,10 @@ impl<E: Engine> Execution<'_, E> {
             return Ok(());
         }
         let mut completed = 0;
+        let mut up = Vec::new();
         for detail in &details {
             match self.probe(&detail.id, detail, restarts(planned), board).await? {
-                Verdict::Ready => {
-                    let started = self.engine.inspect(&detail.id).await?.started_at;
-                    outcome.borrow_mut().ready.push((detail.id.clone(), started));
-                }
+                Verdict::Ready => up.push(detail.id.as_str()),
                 Verdict::Completed => {
                     completed += 1;
                     outcome.borrow_mut().completed.entry(name.to_owned()).or_default().push(detail.id.clone());
@@ -115,11 +113,18 @@ impl<E: Engine> Execution<'_, E> {
             self.say(name, Progress::Completed);
             return Ok(());
         }
+        if !planned.one_shot {
+            board.set(name, Stage::Ready);
+            self.say(name, Progress::Ready);
+        }
+        // What waits for this one starts meanwhile.
+        for id in up {
+            let started = self.engine.inspect(id).await?.started_at;
+            outcome.borrow_mut().ready.push((id.to_owned(), started));
+        }
         if planned.one_shot {
             return self.await_end(name, &details, board, outcome).await;
         }
-        board.set(name, Stage::Ready);
-        self.say(name, Progress::Ready);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sidestack_state::{Environment, Instance, StoreError, Workspace};
+use sidestack_state::{Environment, Instance, Scope, StoreError, Workspace};
 use sidestack_topology::names::{InstanceName, RevisionNumber};
 
 use super::apply::How;
@@ -77,7 +77,11 @@ impl Session {
                 committed: subject.committed,
                 steps: applying.steps,
             }),
-            Err(error) => Err(self.back(&mut held, &subject, previous, request, error)),
+            Err(error) => {
+                let error = self.back(&mut held, &subject, previous, request, error);
+                self.take_back(&held.instance)?;
+                Err(error)
+            }
         }
     }
 
@@ -100,6 +104,16 @@ impl Session {
                 result => return result,
             }
         }
+    }
+
+    /// An instance that was refused before anything of it was made leaves no trace.
+    fn take_back(&self, instance: &Instance) -> Result<()> {
+        let now = self.store.instance_by_id(instance.id)?;
+        let never = now.revision.is_none() && self.store.last_applied(now.id)?.is_none();
+        if never && self.store.variables(Scope::Instance(now.id))?.is_empty() {
+            self.store.remove_instance(now.id, now.revived)?;
+        }
+        Ok(())
     }
 
     /// After a move that failed: the last good revision again.
