@@ -22,7 +22,7 @@ test: setup images ## all tests, also those on a real Docker Engine
 	cargo test --workspace --no-fail-fast
 
 bench: setup images ## the numbers to hold, as ratios, on this machine
-	cargo bench -p sidestack-tests
+	cargo bench -p sidestack-tests --bench bench
 
 lint: ## formatting, clippy, and what the repository must not contain
 	cargo fmt --all --check

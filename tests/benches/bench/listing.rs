@@ -1,6 +1,5 @@
 //! `ls` of many instances against one list call to the same daemon.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -8,13 +7,13 @@ use std::thread;
 use sidestack_tests::World;
 
 use crate::measure::{Row, count, peak_mib, ratio, say, timed};
-use crate::{sidestack, stack};
+use crate::stack;
 
 /// How many `up`s go on at once; Docker makes networks one after the other anyway.
 const LANES: usize = 4;
 const PAIRS: usize = 31;
 
-pub(crate) fn run(program: &Path) -> Vec<Row> {
+pub(crate) fn run() -> Vec<Row> {
     let wanted = count("SIDESTACK_BENCH_INSTANCES", 100);
     let title = format!("`ls` with {wanted} instances against one list call");
     let Some(mut call) = list_call(None) else {
@@ -25,7 +24,7 @@ pub(crate) fn run(program: &Path) -> Vec<Row> {
     }
     let world = stack::world(stack::TINY);
     say(&format!("bringing up {wanted} instances of one container each"));
-    timed(&mut sidestack(&world, program, &["up", "--no-wait"]));
+    timed(&mut world.command(["up", "--no-wait"]));
     let next = AtomicUsize::new(1);
     thread::scope(|scope| {
         for _ in 0..LANES {
@@ -35,20 +34,20 @@ pub(crate) fn run(program: &Path) -> Vec<Row> {
                     if number >= wanted {
                         return;
                     }
-                    timed(&mut sidestack(&world, program, &["up", "--no-wait", "--new", &format!("i{number}")]));
+                    timed(&mut world.command(["up", "--no-wait", "--new", &format!("i{number}")]));
                 }
             });
         }
     });
-    let rows = measure(program, &world, wanted, &title);
+    let rows = measure(&world, wanted, &title);
     say("removing them");
     rows
 }
 
-fn measure(program: &Path, world: &World, wanted: usize, title: &str) -> Vec<Row> {
+fn measure(world: &World, wanted: usize, title: &str) -> Vec<Row> {
     let label = world.label().unwrap_or_default();
     let Some(mut call) = list_call(label.strip_prefix("label=")) else { return Vec::new() };
-    let mut list = sidestack(world, program, &["ls", "--all"]);
+    let mut list = world.command(["ls", "--all"]);
     let output = list.output().expect("ls starts");
     let shown = String::from_utf8_lossy(&output.stdout).matches("running").count();
     assert_eq!(shown, wanted, "ls does not show them all:\n{}", String::from_utf8_lossy(&output.stdout));

@@ -19,7 +19,6 @@ mod up;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
 use measure::say;
 
@@ -39,10 +38,10 @@ fn main() {
     let docker = (wanted("up") || wanted("ls")) && sidestack_tests::docker_is_there();
     let mut rows = Vec::new();
     if docker && wanted("up") {
-        rows.extend(up::run(&program));
+        rows.extend(up::run());
     }
     if docker && wanted("ls") {
-        rows.extend(listing::run(&program));
+        rows.extend(listing::run());
     }
     if wanted("plan") {
         rows.extend(parts::plan());
@@ -56,7 +55,7 @@ fn main() {
     let _ = std::io::stdout().write_all(measure::table(&rows).as_bytes());
 }
 
-/// The release binary; built when nobody names one.
+/// The release binary, the one that every [`sidestack_tests::World`] takes; built when nobody names one.
 fn program() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("SIDESTACK_BIN") {
         return Some(path.into());
@@ -67,16 +66,5 @@ fn program() -> Option<PathBuf> {
         say("the release binary could not be built: nothing to measure");
         return None;
     }
-    // This file is target/release/deps/bench-…; the program lies two floors up.
-    let path = std::env::current_exe().ok()?.parent()?.parent()?.join("sidestack");
-    path.exists().then_some(path)
-}
-
-/// A command of the release binary in a world.
-fn sidestack(world: &sidestack_tests::World, program: &std::path::Path, args: &[&str]) -> Command {
-    let harness = world.command(args);
-    let mut command = Command::new(program);
-    command.args(args).current_dir(world.folder()).env_clear().stdin(std::process::Stdio::null());
-    command.envs(harness.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    command
+    Some(sidestack_tests::program())
 }

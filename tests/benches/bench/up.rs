@@ -1,14 +1,13 @@
 //! `up` against `docker compose up -d --wait` of the same file.
 
 use std::fs::{self, File, FileTimes};
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use sidestack_tests::{World, docker};
 
 use crate::measure::{Row, count, peak_mib, ratio, say, timed};
-use crate::{sidestack, stack};
+use crate::stack;
 
 /// The same file under Compose alone.
 struct Compose<'a> {
@@ -39,26 +38,26 @@ impl Drop for Compose<'_> {
     }
 }
 
-pub(crate) fn run(program: &Path) -> Vec<Row> {
+pub(crate) fn run() -> Vec<Row> {
     docker(&["image", "inspect", "busybox:stable"]).ok();
     let pairs = count("SIDESTACK_BENCH_PAIRS", 5);
     let world = stack::world(&stack::chain(0));
     let compose = Compose { world: &world, project: format!("{}-plain", world.workspace) };
-    let mut rows = first(program, &world, &compose, pairs);
-    rows.extend(unchanged(program, &world, &compose, 3 * pairs));
-    rows.extend(not_unchanged(program, &world));
+    let mut rows = first(&world, &compose, pairs);
+    rows.extend(unchanged(&world, &compose, 3 * pairs));
+    rows.extend(not_unchanged(&world));
     rows
 }
 
 /// First `up` of a chain of three. Each pair has a revision that was never seen
 /// and an instance that was removed with its data before.
-fn first(program: &Path, world: &World, compose: &Compose<'_>, pairs: usize) -> Vec<Row> {
+fn first(world: &World, compose: &Compose<'_>, pairs: usize) -> Vec<Row> {
     let project = world.project("main");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut peak = None;
     for round in 0..=pairs {
         world.write("compose.yaml", &stack::chain(round));
-        let mut up = sidestack(world, program, &["up"]);
+        let mut up = world.command(["up"]);
         let mut run_ours = || {
             if round == 0 {
                 peak = peak_mib(&mut up);
@@ -66,7 +65,7 @@ fn first(program: &Path, world: &World, compose: &Compose<'_>, pairs: usize) -> 
                 ours.push(timed(&mut up));
             }
             stack::check_order(&project);
-            timed(&mut sidestack(world, program, &["rm", "--volumes", "-y"]));
+            timed(&mut world.command(["rm", "--volumes", "-y"]));
         };
         let run_theirs = || {
             let took = timed(&mut compose.up());
@@ -105,11 +104,11 @@ fn memory(what: &str, peak: Option<f64>) -> Row {
 }
 
 /// `up` of what runs already.
-fn unchanged(program: &Path, world: &World, compose: &Compose<'_>, pairs: usize) -> Vec<Row> {
-    timed(&mut sidestack(world, program, &["up"]));
+fn unchanged(world: &World, compose: &Compose<'_>, pairs: usize) -> Vec<Row> {
+    timed(&mut world.command(["up"]));
     timed(&mut compose.up());
     let before = (stack::containers(&world.project("main")), stack::containers(&compose.project));
-    let mut up = sidestack(world, program, &["up"]);
+    let mut up = world.command(["up"]);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     timed(&mut up);
     for _ in 0..pairs {
@@ -128,7 +127,7 @@ fn unchanged(program: &Path, world: &World, compose: &Compose<'_>, pairs: usize)
 }
 
 /// What must not pass for unchanged.
-fn not_unchanged(program: &Path, world: &World) -> Vec<Row> {
+fn not_unchanged(world: &World) -> Vec<Row> {
     let project = world.project("main");
     let mut rows = Vec::new();
     let file = world.folder().join("compose.yaml");
@@ -138,7 +137,7 @@ fn not_unchanged(program: &Path, world: &World) -> Vec<Row> {
     fs::write(&file, text.replace("EDITED: one", "EDITED: two")).expect("the file is written");
     let times = FileTimes::new().set_modified(before);
     File::options().write(true).open(&file).and_then(|file| file.set_times(times)).expect("the time is set");
-    timed(&mut sidestack(world, program, &["up"]));
+    timed(&mut world.command(["up"]));
     let seen = stack::variable(&project, "a", "EDITED");
     rows.push(Row::holds(
         "seen: an edit of the same size with the old time",
@@ -148,7 +147,7 @@ fn not_unchanged(program: &Path, world: &World) -> Vec<Row> {
 
     let killed = stack::containers(&project).remove("b").expect("`b` is there");
     docker(&["kill", &killed]).ok();
-    timed(&mut sidestack(world, program, &["up"]));
+    timed(&mut world.command(["up"]));
     let runs = stack::runs(&project, "b");
     rows.push(Row::holds(
         "seen: a container that was killed",
@@ -157,7 +156,7 @@ fn not_unchanged(program: &Path, world: &World) -> Vec<Row> {
     ));
 
     world.write("compose.override.yaml", "services:\n  c:\n    environment:\n      OVERRIDDEN: \"yes\"\n");
-    timed(&mut sidestack(world, program, &["up"]));
+    timed(&mut world.command(["up"]));
     let seen = stack::variable(&project, "c", "OVERRIDDEN");
     rows.push(Row::holds(
         "seen: a new override file",
@@ -165,7 +164,7 @@ fn not_unchanged(program: &Path, world: &World) -> Vec<Row> {
         &format!("OVERRIDDEN is {seen:?}"),
     ));
 
-    timed(sidestack(world, program, &["up"]).env("BENCH_VALUE", "other"));
+    timed(world.command(["up"]).env("BENCH_VALUE", "other"));
     let seen = stack::variable(&project, "a", "FROM_SHELL");
     rows.push(Row::holds(
         "seen: another value in the shell",
