@@ -144,7 +144,7 @@ impl StoreError {
         Some(match self {
             Self::TooNew { .. } => "update Sidestack, or point SIDESTACK_HOME at another folder".to_owned(),
             Self::Damaged { .. } => {
-                "nothing was changed; run `sidestack recover` to rebuild the store from what Docker runs".to_owned()
+                "nothing was changed; put a copy of the folder back, or move it away and start anew (what Docker runs stays, and `docker ps --filter label=dev.sidestack.install` lists it)".to_owned()
             }
             Self::Busy { .. } => "wait for the other `sidestack` command, or end it if it hangs".to_owned(),
             Self::SlotsExhausted { .. } => "remove instances that nobody needs: `sidestack ls`, then `rm`".to_owned(),

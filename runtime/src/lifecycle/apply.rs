@@ -214,7 +214,36 @@ impl Session {
             let error = Error::new(Kind::Conflict, refusal.code(), refusal.to_string()).hint(refusal.hint());
             return Err(error);
         }
+        self.warn_of_shared_folder(&instance, &prepared.planned.plan)?;
         self.execute(held, revision, &prepared, &decision, record, &daemon, &observed, how)
+    }
+
+    /// Two instances of one folder write the same bind-mounted files.
+    fn warn_of_shared_folder(&self, instance: &Instance, plan: &Plan) -> Result<()> {
+        let Some(folder) = &instance.checkout else { return Ok(()) };
+        let writes = |mount: &&sidestack_topology::compose::Mount| {
+            let source = mount.source.as_deref().unwrap_or_default();
+            mount.kind == "bind" && !mount.read_only && std::path::Path::new(source).starts_with(folder)
+        };
+        let Some((name, mount)) = plan
+            .services
+            .iter()
+            .find_map(|(name, service)| Some((name, service.compose.volumes.iter().find(writes)?)))
+        else {
+            return Ok(());
+        };
+        let others = self.store.instances_of(self.store.workspace(&instance.target.workspace)?.id)?;
+        let beside = |other: &&Instance| {
+            other.id != instance.id && other.desired == Desired::Running && other.checkout.as_ref() == Some(folder)
+        };
+        if let Some(other) = others.iter().find(beside) {
+            let source = mount.source.as_deref().unwrap_or_default();
+            self.warn(format!(
+                "`{name}` writes to `{source}` in the folder, as {} does; a worktree of its own would keep them apart",
+                other.target
+            ));
+        }
+        Ok(())
     }
 
     /// Images under the names they have here: a pin in the place of a name that
