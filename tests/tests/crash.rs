@@ -1,0 +1,129 @@
+//! A command that is killed anywhere leaves what the next one puts right.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sidestack_tests::{World, containers, docker, docker_is_there};
+
+const COMPOSE: &str = r#"services:
+  web:
+    image: busybox:stable
+    command: ["httpd", "-f", "-p", "8080"]
+    stop_grace_period: 0s
+    ports: ["8080:8080"]
+    environment: {VERSION: "0"}
+  keeper:
+    image: busybox:stable
+    command: ["sleep", "1000000"]
+    stop_grace_period: 0s
+    volumes: ["data:/data"]
+    environment: {VERSION: "0"}
+    depends_on: [web]
+volumes: {data: {}}
+"#;
+
+/// Runs a verb and kills it after a while; with `all`, its Compose too.
+fn killed_after(world: &World, verb: &[&str], delay: Duration, all: bool) {
+    let mut command = world.command(verb);
+    let mut child = command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + delay;
+    while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if all && child.try_wait().unwrap().is_none() {
+        let group = format!("-{}", child.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// What a good `up` has made of it: two containers under their own names, one network, one volume.
+#[track_caller]
+fn legal(world: &World, version: &str, when: &str) {
+    let project = world.project("main");
+    let found = containers(&project);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["keeper", "web"], "{when}");
+    for (service, container) in &found {
+        assert_eq!(container.status, "running", "{when}: {service}");
+        assert_eq!(container.name, format!("{project}-{service}-1"), "{when}");
+        assert_eq!(container.env["VERSION"], version, "{when}: {service}");
+    }
+    let mut kinds: Vec<String> = world.leftovers().iter().map(|left| left.split(' ').next().unwrap().to_owned()).collect();
+    kinds.sort();
+    assert_eq!(kinds, ["network", "ps", "ps", "volume"], "{when}");
+}
+
+#[test]
+fn a_killed_up_is_finished_by_the_next() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    let began = Instant::now();
+    world.run(["up"]).ok();
+    let whole = began.elapsed();
+    world.run(["exec", "keeper", "--", "sh", "-c", "echo kept > /data/file"]).ok();
+    for round in 1..=20_u32 {
+        let version = round.to_string();
+        world.write("compose.yaml", &COMPOSE.replace("VERSION: \"0\"", &format!("VERSION: \"{version}\"")));
+        if round % 5 == 0 {
+            // From nothing, not only in place.
+            world.run(["down"]).ok();
+        }
+        // Spread over the whole of it, in an order that is not the clock's; every other
+        // one takes Compose along, the others leave it behind.
+        let delay = whole * ((round * 7) % 20) / 20;
+        killed_after(&world, &["up"], delay, round % 2 == 0);
+        world.run(["up", "--timeout", "3m"]).ok();
+        legal(&world, &version, &format!("round {round}, killed after {delay:?}"));
+    }
+    assert_eq!(world.run(["up", "--json"]).ok().json()["changed"], false);
+    assert_eq!(world.run(["exec", "keeper", "--", "cat", "/data/file"]).ok().stdout, "kept\n");
+    world.run(["rm", "--volumes"]).ok();
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_killed_removal_finishes_or_stays_visible() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    world.run(["up"]).ok();
+    let began = Instant::now();
+    world.run(["rm", "--volumes"]).ok();
+    let whole = began.elapsed();
+    for round in 0..8_u32 {
+        world.run(["up"]).ok();
+        killed_after(&world, &["rm", "--volumes"], whole * round / 8, false);
+        let left = world.leftovers();
+        let listed = world.run(["ls", "--json"]).ok().json();
+        let visible = !listed["instances"].as_array().unwrap().is_empty();
+        assert!(left.is_empty() || visible, "round {round}: {left:?} is left and nobody shows it");
+        world.run(["rm", "--volumes"]).ok();
+        assert_eq!(world.leftovers(), Vec::<String>::new(), "round {round}");
+        let listed = world.run(["ls", "--json"]).ok().json();
+        assert_eq!(listed["instances"], serde_json::json!([]), "round {round}");
+    }
+}
+
+#[test]
+fn data_survives_a_killed_removal_that_does_not_take_it() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    world.run(["up"]).ok();
+    world.run(["exec", "keeper", "--", "sh", "-c", "echo kept > /data/file"]).ok();
+    for verb in [&["rm"][..], &["down"], &["stop"]] {
+        for part in 1..=3_u32 {
+            killed_after(&world, verb, Duration::from_millis(150) * part, false);
+            world.run(["up"]).ok();
+            legal(&world, "0", &format!("{verb:?} killed in part {part}"));
+            assert_eq!(world.run(["exec", "keeper", "--", "cat", "/data/file"]).ok().stdout, "kept\n", "{verb:?}");
+        }
+    }
+    docker(&["volume", "inspect", &format!("{}_data", world.project("main"))]).ok();
+}
