@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use sidestack_topology::diagnostic::Diagnostic;
 use sidestack_topology::yaml;
 
 use super::inputs::Inputs;
@@ -31,6 +32,8 @@ pub(super) struct Raw {
     pub(super) include_env: BTreeSet<PathBuf>,
     /// Compose files that are no readable YAML, so that names may have been missed in them.
     pub(super) unread: Vec<String>,
+    /// Files that Compose must not be asked to read: it would not come to an end.
+    pub(super) faults: Vec<Diagnostic>,
 }
 
 /// An `env_file` of a service.
@@ -95,11 +98,18 @@ impl Explorer<'_> {
         mentions(&text, &mut mentioned);
         self.raw.interpolates |= !mentioned.is_empty();
         self.raw.mentions.append(&mut mentioned);
-        let Ok(root) = yaml::parse::<Value>(&path.display().to_string(), &text) else {
-            // Further files may be named in it.
-            self.inputs.sound = false;
-            self.raw.unread.push(text.into_owned());
-            return;
+        let root = match yaml::parse::<Value>(&path.display().to_string(), &text) {
+            Ok(root) => root,
+            Err(fault) => {
+                // Further files may be named in it.
+                self.inputs.sound = false;
+                if yaml::is_over_budget(&fault) {
+                    self.raw.faults.push(fault);
+                } else {
+                    self.raw.unread.push(text.into_owned());
+                }
+                return;
+            }
         };
         let Value::Object(root) = root else { return };
         for include in list(root.get("include")) {

@@ -34,6 +34,9 @@ const MODULES: &str = "sidestack/modules";
 /// Variables that choose files and profiles.
 const CHOOSING: [&str; 3] = ["COMPOSE_FILE", "COMPOSE_PATH_SEPARATOR", "COMPOSE_PROFILES"];
 
+/// Variables that would have Compose read other files than `.env`.
+const NOT_FOLLOWED: [&str; 2] = ["COMPOSE_ENV_FILES", "COMPOSE_DISABLE_ENV_FILE"];
+
 /// Reads a checkout.
 ///
 /// # Errors
@@ -201,10 +204,12 @@ async fn compose(
         project_env.extend(load([beside], checkout, &mut stack.inputs, &mut names, faults));
     }
     hint_at_missing_env(checkout, &project_env, faults);
+    not_followed(request, &mut stack.inputs, faults);
     let sources =
         Sources { checkout, manifest: &stack.manifest, shell: request.shell, project: &project_env, includes: &[] };
     let lookup = |name: &str| sources.plain(name);
     let mut raw = raw::explore(&found.files, &found.project_directory, &lookup, &mut stack.inputs);
+    faults.append(&mut raw.faults);
     names.append(&mut raw.mentions);
     for text in &raw.unread {
         names.extend(raw::words(text).into_iter().filter(|word| request.shell.contains_key(word)));
@@ -314,6 +319,18 @@ fn env_files(
         by_path.insert(&dotenv.path, dotenv);
     }
     raw.env_files.iter().filter_map(|file| Some((file.clone(), (*by_path.get(file.path.as_path())?).clone()))).collect()
+}
+
+/// What the user's environment asks of Compose and what is not done: said, since other values would come of it.
+fn not_followed(request: &ReadRequest<'_>, inputs: &mut Inputs, faults: &mut Vec<Diagnostic>) {
+    for name in NOT_FOLLOWED {
+        inputs.variable(name, request.shell, request.machine_key);
+        if request.shell.get(name).is_some_and(|value| !value.is_empty()) {
+            let warning =
+                Diagnostic::warning(&[], format!("`{name}` is not followed: values come from the stack's `.env`"));
+            faults.push(warning.hint("put them into `.env`, into the manifest's `env`, or export them"));
+        }
+    }
 }
 
 /// A linked work tree without the `.env` that the main one has.
