@@ -13,15 +13,13 @@ use sidestack_topology::render::{Images, render};
 #[path = "../src/planner/fixtures.rs"]
 mod fixtures;
 
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 400;
 
 fn main() {
     let mut text = String::from("resources:\n");
     let mut services = Map::new();
     for number in 0..50 {
-        text.push_str(&format!(
-            "  db{number}: {{engine: postgres, databases: [app, jobs]}}\n"
-        ));
+        text.push_str(&format!("  db{number}: {{engine: postgres, databases: [app, jobs]}}\n"));
         let service = json!({
             "image": "web:1",
             "command": ["serve", "--port", "8080"],
@@ -40,12 +38,8 @@ fn main() {
     }
     let manifest = fixtures::manifest(&text);
     let modules = fixtures::modules();
-    let model: Project =
-        serde_json::from_value(json!({ "services": Value::Object(services) })).unwrap();
-    let input = Input {
-        model: Some(&model),
-        ..Input::new(&manifest, &modules)
-    };
+    let model: Project = serde_json::from_value(json!({ "services": Value::Object(services) })).unwrap();
+    let input = Input { model: Some(&model), ..Input::new(&manifest, &modules) };
     let mut times: Vec<[f64; 4]> = Vec::new();
     let mut length = 0;
     for _ in 0..ROUNDS {
@@ -64,9 +58,7 @@ fn main() {
         let built = start.elapsed();
         let start = Instant::now();
         length = rendered.tree().len();
-        times.push(
-            [drafted, placed, built, start.elapsed()].map(|time| time.as_secs_f64() * 1000.0),
-        );
+        times.push([drafted, placed, built, start.elapsed()].map(|time| time.as_secs_f64() * 1000.0));
     }
     let mut median = |part: &dyn Fn(&[f64; 4]) -> f64| {
         times.sort_by(|a, b| part(a).total_cmp(&part(b)));

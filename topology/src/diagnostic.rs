@@ -62,10 +62,7 @@ impl Diagnostic {
 
     /// Something to say that stops nothing.
     pub fn warning(path: &[&str], message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(path, message)
-        }
+        Self { severity: Severity::Warning, ..Self::error(path, message) }
     }
 
     /// With the remedy.
@@ -96,26 +93,11 @@ impl Place {
         let start = (column as usize).saturating_sub(60);
         let shown: String = source
             .chars()
-            .skip(if source.chars().count() > 100 {
-                start
-            } else {
-                0
-            })
+            .skip(if source.chars().count() > 100 { start } else { 0 })
             .take(100)
-            .map(|c| {
-                if c.is_control() || is_bidi(c) {
-                    '\u{FFFD}'
-                } else {
-                    c
-                }
-            })
+            .map(|c| if c.is_control() || is_bidi(c) { '\u{FFFD}' } else { c })
             .collect();
-        Self {
-            file: file.to_owned(),
-            line,
-            column,
-            excerpt: shown.trim_end().to_owned(),
-        }
+        Self { file: file.to_owned(), line, column, excerpt: shown.trim_end().to_owned() }
     }
 }
 

@@ -77,13 +77,8 @@ pub struct DiffChange {
 /// Every difference between two revisions, ordered by kind and path.
 pub fn revisions(a: &Content, b: &Content) -> Vec<DiffChange> {
     let mut diff = Differ::default();
-    let manifests =
-        [a, b].map(|content| serde_json::to_value(&content.manifest).unwrap_or_default());
-    let part = |key: &str| {
-        manifests
-            .each_ref()
-            .map(|manifest| manifest.get(key).unwrap_or(&Value::Null))
-    };
+    let manifests = [a, b].map(|content| serde_json::to_value(&content.manifest).unwrap_or_default());
+    let part = |key: &str| manifests.each_ref().map(|manifest| manifest.get(key).unwrap_or(&Value::Null));
     diff.each("resources", part("resources"), |diff, path, [from, to]| {
         diff.whole_or_keys(DiffKind::Resource, path, [from, to]);
     });
@@ -93,50 +88,27 @@ pub fn revisions(a: &Content, b: &Content) -> Vec<DiffChange> {
     diff.each("inject", part("inject"), |diff, path, values| {
         diff.add(DiffKind::Service, path, values, None);
     });
-    diff.add(
-        DiffKind::File,
-        "compose",
-        part("compose").map(|list| (!empty(list)).then_some(list)),
-        None,
-    );
-    diff.texts(
-        DiffKind::Module,
-        "modules",
-        [&a.modules, &b.modules],
-        digest,
-    );
+    diff.add(DiffKind::File, "compose", part("compose").map(|list| (!empty(list)).then_some(list)), None);
+    diff.texts(DiffKind::Module, "modules", [&a.modules, &b.modules], digest);
     diff.texts(DiffKind::File, "files", [&a.files, &b.files], short);
     diff.texts(DiffKind::Build, "builds", [&a.builds, &b.builds], short);
     let profiles = [a, b].map(|content| Value::from(content.profiles.clone()));
-    diff.add(
-        DiffKind::Service,
-        "profiles",
-        profiles.each_ref().map(|list| (!empty(list)).then_some(list)),
-        None,
-    );
-    let interpolation =
-        [a, b].map(|content| serde_json::to_value(&content.interpolation).unwrap_or_default());
-    diff.each(
-        "interpolation",
-        interpolation.each_ref(),
-        |diff, path, values| {
-            // What was looked up and not found is as good as not there.
-            let values = values.map(|value| value.filter(|value| !value.is_null()));
-            diff.add(DiffKind::Variable, path, values, Some(LayerKind::Compose));
-        },
-    );
+    diff.add(DiffKind::Service, "profiles", profiles.each_ref().map(|list| (!empty(list)).then_some(list)), None);
+    let interpolation = [a, b].map(|content| serde_json::to_value(&content.interpolation).unwrap_or_default());
+    diff.each("interpolation", interpolation.each_ref(), |diff, path, values| {
+        // What was looked up and not found is as good as not there.
+        let values = values.map(|value| value.filter(|value| !value.is_null()));
+        diff.add(DiffKind::Variable, path, values, Some(LayerKind::Compose));
+    });
     let models = [a, b].map(|content| content.model.as_ref().unwrap_or(&Value::Null));
     diff.model(models);
     diff.templates(a, b);
-    diff.changes
-        .sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
+    diff.changes.sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
     diff.changes
 }
 
 fn empty(value: &Value) -> bool {
-    value.is_null()
-        || value.as_array().is_some_and(Vec::is_empty)
-        || value.as_object().is_some_and(Map::is_empty)
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
 fn digest(text: &str) -> String {
@@ -167,28 +139,13 @@ impl Differ {
     fn add(&mut self, kind: DiffKind, path: &str, values: Pair<'_>, layer: Option<LayerKind>) {
         if values[0] != values[1] {
             let [from, to] = values.map(|value| value.map(shown));
-            self.changes.push(DiffChange {
-                kind,
-                path: path.to_owned(),
-                from,
-                to,
-                layer,
-            });
+            self.changes.push(DiffChange { kind, path: path.to_owned(), from, to, layer });
         }
     }
 
     /// Calls back for every key of either mapping.
-    fn each(
-        &mut self,
-        path: &str,
-        maps: [&Value; 2],
-        mut compare: impl FnMut(&mut Self, &str, Pair<'_>),
-    ) {
-        let keys: BTreeSet<&String> = maps
-            .iter()
-            .filter_map(|map| map.as_object())
-            .flat_map(Map::keys)
-            .collect();
+    fn each(&mut self, path: &str, maps: [&Value; 2], mut compare: impl FnMut(&mut Self, &str, Pair<'_>)) {
+        let keys: BTreeSet<&String> = maps.iter().filter_map(|map| map.as_object()).flat_map(Map::keys).collect();
         for key in keys {
             compare(self, &format!("{path}.{key}"), maps.map(|map| map.get(key)));
         }
@@ -218,13 +175,7 @@ impl Differ {
             let [from, to] = maps.map(|map| map.get(key));
             if from != to {
                 let [from, to] = [from, to].map(|text| text.map(|text| show(text)));
-                self.changes.push(DiffChange {
-                    kind,
-                    path: format!("{path}.{key}"),
-                    from,
-                    to,
-                    layer: None,
-                });
+                self.changes.push(DiffChange { kind, path: format!("{path}.{key}"), from, to, layer: None });
             }
         }
     }
@@ -241,52 +192,35 @@ impl Differ {
                 diff.whole_or_keys(kind, path, values);
             });
         }
-        self.each(
-            "services",
-            part("services"),
-            |diff, path, values| match values {
-                [Some(from), Some(to)] => diff.service(path, [from, to]),
-                [from, to] => {
-                    // The whole service would be a page; its image says which it is.
-                    let name = |value: &Value| {
-                        value
-                            .get("image")
-                            .cloned()
-                            .unwrap_or_else(|| Value::from("built"))
-                    };
-                    let [from, to] = [from.map(name), to.map(name)];
-                    diff.add(DiffKind::Service, path, [from.as_ref(), to.as_ref()], None);
-                }
-            },
-        );
-    }
-
-    fn service(&mut self, path: &str, services: [&Value; 2]) {
-        self.each(path, services, |diff, at, values| {
-            match &at[path.len() + 1..] {
-                "image" => diff.add(DiffKind::Image, at, values, None),
-                "build" => diff.add(DiffKind::Build, at, values, None),
-                "environment" => {
-                    let maps = values.map(|map| map.unwrap_or(&Value::Null));
-                    diff.each(at, maps, |diff, at, values| {
-                        diff.add(DiffKind::Variable, at, values, Some(LayerKind::Compose));
-                    });
-                }
-                "ports" => diff.items(DiffKind::Port, at, values, port),
-                "volumes" => diff.items(DiffKind::Mount, at, values, |mount| text(mount, "target")),
-                _ => diff.add(DiffKind::Service, at, values, None),
+        self.each("services", part("services"), |diff, path, values| match values {
+            [Some(from), Some(to)] => diff.service(path, [from, to]),
+            [from, to] => {
+                // The whole service would be a page; its image says which it is.
+                let name = |value: &Value| value.get("image").cloned().unwrap_or_else(|| Value::from("built"));
+                let [from, to] = [from.map(name), to.map(name)];
+                diff.add(DiffKind::Service, path, [from.as_ref(), to.as_ref()], None);
             }
         });
     }
 
+    fn service(&mut self, path: &str, services: [&Value; 2]) {
+        self.each(path, services, |diff, at, values| match &at[path.len() + 1..] {
+            "image" => diff.add(DiffKind::Image, at, values, None),
+            "build" => diff.add(DiffKind::Build, at, values, None),
+            "environment" => {
+                let maps = values.map(|map| map.unwrap_or(&Value::Null));
+                diff.each(at, maps, |diff, at, values| {
+                    diff.add(DiffKind::Variable, at, values, Some(LayerKind::Compose));
+                });
+            }
+            "ports" => diff.items(DiffKind::Port, at, values, port),
+            "volumes" => diff.items(DiffKind::Mount, at, values, |mount| text(mount, "target")),
+            _ => diff.add(DiffKind::Service, at, values, None),
+        });
+    }
+
     /// Lists whose items have a name of their own.
-    fn items(
-        &mut self,
-        kind: DiffKind,
-        path: &str,
-        lists: Pair<'_>,
-        name: impl Fn(&Value) -> String,
-    ) {
+    fn items(&mut self, kind: DiffKind, path: &str, lists: Pair<'_>, name: impl Fn(&Value) -> String) {
         let named = lists.map(|list| {
             let mut items: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
             for item in list.and_then(Value::as_array).into_iter().flatten() {
@@ -296,27 +230,16 @@ impl Differ {
         });
         let keys: BTreeSet<&String> = named.iter().flat_map(BTreeMap::keys).collect();
         for key in keys {
-            let [from, to] = named
-                .each_ref()
-                .map(|items| items.get(key).map_or(&[][..], Vec::as_slice));
+            let [from, to] = named.each_ref().map(|items| items.get(key).map_or(&[][..], Vec::as_slice));
             for at in 0..from.len().max(to.len()) {
-                self.add(
-                    kind,
-                    &format!("{path}.{key}"),
-                    [from.get(at).copied(), to.get(at).copied()],
-                    None,
-                );
+                self.add(kind, &format!("{path}.{key}"), [from.get(at).copied(), to.get(at).copied()], None);
             }
         }
     }
 
     /// A template that changed and comes to the same value for now.
     fn templates(&mut self, a: &Content, b: &Content) {
-        let told: BTreeSet<String> = self
-            .changes
-            .iter()
-            .map(|change| change.path.clone())
-            .collect();
+        let told: BTreeSet<String> = self.changes.iter().map(|change| change.path.clone()).collect();
         let services: BTreeSet<&String> = a.templates.keys().chain(b.templates.keys()).collect();
         for service in services {
             let maps = [a, b].map(|content| {
@@ -349,10 +272,7 @@ fn text(value: &Value, key: &str) -> String {
 
 /// A port's name: `80/tcp`.
 fn port(port: &Value) -> String {
-    let protocol = port
-        .get("protocol")
-        .and_then(Value::as_str)
-        .unwrap_or("tcp");
+    let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("tcp");
     format!("{}/{protocol}", text(port, "target"))
 }
 
@@ -368,26 +288,14 @@ mod tests {
             .into_iter()
             .map(|change| {
                 let side = |side: Option<String>| side.unwrap_or_else(|| "–".to_owned());
-                let layer = change
-                    .layer
-                    .map(|layer| format!(" [{layer}]"))
-                    .unwrap_or_default();
-                format!(
-                    "{} {}: {} → {}{layer}",
-                    change.kind,
-                    change.path,
-                    side(change.from),
-                    side(change.to)
-                )
+                let layer = change.layer.map(|layer| format!(" [{layer}]")).unwrap_or_default();
+                format!("{} {}: {} → {}{layer}", change.kind, change.path, side(change.from), side(change.to))
             })
             .collect()
     }
 
     fn of(model: Value) -> Content {
-        Content {
-            model: Some(model),
-            ..Content::default()
-        }
+        Content { model: Some(model), ..Content::default() }
     }
 
     #[test]
@@ -406,16 +314,10 @@ mod tests {
             "networks": {"back": {"internal": true}},
             "volumes": {"data": null},
         }));
-        a.manifest.resources.insert(
-            "db".parse().unwrap(),
-            Request {
-                engine: Some("postgres@16".into()),
-                ..Request::default()
-            },
-        );
         a.manifest
-            .env
-            .insert("STRIPE".into(), token("env:S", Encoding::Raw));
+            .resources
+            .insert("db".parse().unwrap(), Request { engine: Some("postgres@16".into()), ..Request::default() });
+        a.manifest.env.insert("STRIPE".into(), token("env:S", Encoding::Raw));
         a.modules.insert("postgres".into(), "one".into());
         a.files.insert("nginx.conf".into(), "a".repeat(64));
         a.builds.insert("web".into(), "b".repeat(64));
@@ -435,13 +337,9 @@ mod tests {
             "networks": {"back": {}},
             "volumes": {},
         }));
-        b.manifest.resources.insert(
-            "db".parse().unwrap(),
-            Request {
-                engine: Some("postgres@17".into()),
-                ..Request::default()
-            },
-        );
+        b.manifest
+            .resources
+            .insert("db".parse().unwrap(), Request { engine: Some("postgres@17".into()), ..Request::default() });
         b.manifest.env.remove("STRIPE");
         b.modules.insert("postgres".into(), "two".into());
         b.files.remove("nginx.conf");
@@ -476,9 +374,7 @@ mod tests {
     fn a_template_is_told_once() {
         let template = |text: &str, value: &str| {
             let mut content = of(json!({"services": {"web": {"environment": {"URL": value}}}}));
-            content
-                .templates
-                .insert("web".into(), BTreeMap::from([("URL".into(), text.into())]));
+            content.templates.insert("web".into(), BTreeMap::from([("URL".into(), text.into())]));
             content
         };
         assert_eq!(

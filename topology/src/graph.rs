@@ -32,8 +32,7 @@ fn edges(plan: &Plan) -> Vec<Edge<'_>> {
             edges.push(Edge {
                 from: name,
                 to: other,
-                label: variables
-                    .map_or_else(|| label.to_owned(), |count| format!("{count} variables")),
+                label: variables.map_or_else(|| label.to_owned(), |count| format!("{count} variables")),
                 injects: variables.is_some(),
             });
         }
@@ -44,17 +43,9 @@ fn edges(plan: &Plan) -> Vec<Edge<'_>> {
 /// The services of the resources that a service is given, and how many variables of each.
 fn injected<'a>(plan: &'a Plan, service: &str) -> BTreeMap<&'a str, usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for variable in plan
-        .container_variables
-        .get(service)
-        .into_iter()
-        .flat_map(BTreeMap::values)
-    {
+    for variable in plan.container_variables.get(service).into_iter().flat_map(BTreeMap::values) {
         let own = (variable.layer == LayerKind::Client).then_some(variable.origin.as_str());
-        let below = variable
-            .shadowed
-            .iter()
-            .find(|(kind, ..)| *kind == LayerKind::Client);
+        let below = variable.shadowed.iter().find(|(kind, ..)| *kind == LayerKind::Client);
         if let Some(resource) = own.or(below.map(|(_, origin, _)| origin.as_str())) {
             *counts.entry(resource).or_default() += 1;
         }
@@ -62,12 +53,7 @@ fn injected<'a>(plan: &'a Plan, service: &str) -> BTreeMap<&'a str, usize> {
     let mut given = BTreeMap::new();
     for (name, resource) in &plan.resources {
         if let Some(count) = counts.get(name.as_str()) {
-            given.extend(
-                resource
-                    .services
-                    .iter()
-                    .map(|service| (service.as_str(), *count)),
-            );
+            given.extend(resource.services.iter().map(|service| (service.as_str(), *count)));
         }
     }
     given
@@ -75,37 +61,20 @@ fn injected<'a>(plan: &'a Plan, service: &str) -> BTreeMap<&'a str, usize> {
 
 /// Ids that any name may have in a picture: `n0`, `n1`, …
 fn ids(plan: &Plan) -> BTreeMap<&str, String> {
-    plan.services
-        .keys()
-        .enumerate()
-        .map(|(at, name)| (name.as_str(), format!("n{at}")))
-        .collect()
+    plan.services.keys().enumerate().map(|(at, name)| (name.as_str(), format!("n{at}"))).collect()
 }
 
 fn published(plan: &Plan) -> impl Iterator<Item = (&str, String)> {
     plan.ports.iter().map(|port| {
-        let host = if port.host_port == 0 {
-            format!("{}:?", port.host_ip)
-        } else {
-            port.host()
-        };
-        (
-            port.publish.service.as_str(),
-            format!(
-                "{host} {}/{}",
-                port.publish.container_port, port.publish.protocol
-            ),
-        )
+        let host = if port.host_port == 0 { format!("{}:?", port.host_ip) } else { port.host() };
+        (port.publish.service.as_str(), format!("{host} {}/{}", port.publish.container_port, port.publish.protocol))
     })
 }
 
 /// What a service shows besides its name.
 fn note(plan: &Plan, name: &str) -> String {
     let planned = &plan.services[name];
-    let resource = planned
-        .resource
-        .as_ref()
-        .and_then(|resource| plan.resources.get(resource));
+    let resource = planned.resource.as_ref().and_then(|resource| plan.resources.get(resource));
     match (resource, planned.compose.image.as_deref()) {
         (Some(resource), _) => format!("{} {}", resource.module, resource.version),
         (None, Some(image)) => crate::secret::shown(image),
@@ -128,28 +97,13 @@ pub fn mermaid(plan: &Plan) -> String {
         })
     };
     for name in plan.services.keys() {
-        let (open, close) = if plan.services[name].resource.is_some() {
-            ("[(", ")]")
-        } else {
-            ("[", "]")
-        };
-        let _ = writeln!(
-            out,
-            "  {}{open}\"{}<br/>{}\"{close}",
-            ids[name.as_str()],
-            text(name),
-            text(&note(plan, name))
-        );
+        let (open, close) = if plan.services[name].resource.is_some() { ("[(", ")]") } else { ("[", "]") };
+        let _ =
+            writeln!(out, "  {}{open}\"{}<br/>{}\"{close}", ids[name.as_str()], text(name), text(&note(plan, name)));
     }
     for edge in edges(plan) {
         let arrow = if edge.injects { "==>" } else { "-->" };
-        let _ = writeln!(
-            out,
-            "  {} {arrow}|\"{}\"| {}",
-            ids[edge.from],
-            text(&edge.label),
-            ids[edge.to]
-        );
+        let _ = writeln!(out, "  {} {arrow}|\"{}\"| {}", ids[edge.from], text(&edge.label), ids[edge.to]);
     }
     for (at, (service, address)) in published(plan).enumerate() {
         let Some(id) = ids.get(service) else { continue };
@@ -171,41 +125,20 @@ pub fn dot(plan: &Plan) -> String {
             out
         })
     };
-    let mut out = format!(
-        "digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box];\n",
-        text(&plan.placement.target.to_string())
-    );
+    let mut out =
+        format!("digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box];\n", text(&plan.placement.target.to_string()));
     for name in plan.services.keys() {
-        let shape = if plan.services[name].resource.is_some() {
-            " shape=cylinder"
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            out,
-            "  {} [label=\"{}\\n{}\"{shape}];",
-            ids[name.as_str()],
-            text(name),
-            text(&note(plan, name))
-        );
+        let shape = if plan.services[name].resource.is_some() { " shape=cylinder" } else { "" };
+        let _ =
+            writeln!(out, "  {} [label=\"{}\\n{}\"{shape}];", ids[name.as_str()], text(name), text(&note(plan, name)));
     }
     for edge in edges(plan) {
         let style = if edge.injects { " style=bold" } else { "" };
-        let _ = writeln!(
-            out,
-            "  {} -> {} [label=\"{}\"{style}];",
-            ids[edge.from],
-            ids[edge.to],
-            text(&edge.label)
-        );
+        let _ = writeln!(out, "  {} -> {} [label=\"{}\"{style}];", ids[edge.from], ids[edge.to], text(&edge.label));
     }
     for (at, (service, address)) in published(plan).enumerate() {
         let Some(id) = ids.get(service) else { continue };
-        let _ = writeln!(
-            out,
-            "  p{at} [label=\"{}\" shape=plaintext];",
-            text(&address)
-        );
+        let _ = writeln!(out, "  p{at} [label=\"{}\" shape=plaintext];", text(&address));
         let _ = writeln!(out, "  p{at} -> {id} [style=dotted];");
     }
     out.push_str("}\n");

@@ -35,10 +35,7 @@ pub struct Template(Vec<Piece>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Variable {
-        name: String,
-        rule: Option<(Rule, Template)>,
-    },
+    Variable { name: String, rule: Option<(Rule, Template)> },
 }
 
 /// What an operator does; `strict` treats an empty value like none.
@@ -81,10 +78,7 @@ impl Template {
     ///
     /// # Errors
     /// [`InterpolateError::Required`] when a required name has no value.
-    pub fn value<'v>(
-        &self,
-        lookup: &impl Fn(&str) -> Option<&'v str>,
-    ) -> Result<String, InterpolateError> {
+    pub fn value<'v>(&self, lookup: &impl Fn(&str) -> Option<&'v str>) -> Result<String, InterpolateError> {
         let mut out = String::new();
         for piece in &self.0 {
             match piece {
@@ -110,15 +104,12 @@ fn variable<'v>(
         None => Ok(plain()),
         Some((Rule::Default { strict }, _)) if there(*strict) => Ok(plain()),
         Some((Rule::Default { .. }, default)) => default.value(lookup),
-        Some((Rule::Replace { strict }, replacement)) if there(*strict) => {
-            replacement.value(lookup)
-        }
+        Some((Rule::Replace { strict }, replacement)) if there(*strict) => replacement.value(lookup),
         Some((Rule::Replace { .. }, _)) => Ok(String::new()),
         Some((Rule::Require { strict }, _)) if there(*strict) => Ok(plain()),
-        Some((Rule::Require { .. }, message)) => Err(InterpolateError::Required {
-            name: name.to_owned(),
-            message: message.value(lookup)?,
-        }),
+        Some((Rule::Require { .. }, message)) => {
+            Err(InterpolateError::Required { name: name.to_owned(), message: message.value(lookup)? })
+        }
     }
 }
 
@@ -190,10 +181,7 @@ impl Parser<'_> {
     }
 
     fn name(&mut self) -> Option<String> {
-        let end = self
-            .rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(self.rest.len());
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let (name, rest) = self.rest.split_at(end);
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
@@ -242,22 +230,10 @@ mod tests {
         ] {
             assert_eq!(eval(template).as_deref(), Ok(expected), "{template}");
         }
-        assert_eq!(
-            eval("${NONE:?say $A}").unwrap_err().to_string(),
-            "`NONE` is required: say a"
-        );
-        assert!(matches!(
-            eval("${EMPTY:?e}"),
-            Err(InterpolateError::Required { .. })
-        ));
-        for wrong in [
-            "$", "a$", "${", "${}", "${A", "${A:-b", "$1", "${1}", "${A!x}", "${A b}", "$-",
-            "${A:b}",
-        ] {
-            assert!(
-                matches!(eval(wrong), Err(InterpolateError::Syntax(_))),
-                "{wrong}"
-            );
+        assert_eq!(eval("${NONE:?say $A}").unwrap_err().to_string(), "`NONE` is required: say a");
+        assert!(matches!(eval("${EMPTY:?e}"), Err(InterpolateError::Required { .. })));
+        for wrong in ["$", "a$", "${", "${}", "${A", "${A:-b", "$1", "${1}", "${A!x}", "${A b}", "$-", "${A:b}"] {
+            assert!(matches!(eval(wrong), Err(InterpolateError::Syntax(_))), "{wrong}");
         }
         assert_eq!(eval(&"${X:-".repeat(10_000)), Err(InterpolateError::Depth));
     }

@@ -68,15 +68,7 @@ pub struct Request {
     pub rest: BTreeMap<String, Value>,
 }
 
-const TOP: [&str; 7] = [
-    "sidestack",
-    "workspace",
-    "resources",
-    "compose",
-    "inject",
-    "env",
-    "environments",
-];
+const TOP: [&str; 7] = ["sidestack", "workspace", "resources", "compose", "inject", "env", "environments"];
 
 impl Document {
     /// Reads the text of a manifest.
@@ -85,17 +77,9 @@ impl Document {
     /// Syntax, and whatever [`yaml::text`] refuses.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, Diagnostic> {
         let text = yaml::text(file, bytes)?;
-        let root: Value = if text.trim().is_empty() {
-            Value::Null
-        } else {
-            yaml::parse(file, text)?
-        };
+        let root: Value = if text.trim().is_empty() { Value::Null } else { yaml::parse(file, text)? };
         match root {
-            Value::Object(root) => Ok(Self {
-                file: file.to_owned(),
-                text: text.to_owned(),
-                root,
-            }),
+            Value::Object(root) => Ok(Self { file: file.to_owned(), text: text.to_owned(), root }),
             _ => Err(Diagnostic::error(&[], "a manifest is a mapping of keys")
                 .located(file, text)
                 .hint("start it with `sidestack: 1`")),
@@ -106,11 +90,7 @@ impl Document {
     pub fn of_compose(files: &[String]) -> Self {
         let mut root = Map::new();
         root.insert("compose".to_owned(), Value::from(files.to_vec()));
-        Self {
-            file: String::new(),
-            text: String::new(),
-            root,
-        }
+        Self { file: String::new(), text: String::new(), root }
     }
 
     /// The environments it names, in order of name.
@@ -130,15 +110,10 @@ impl Document {
         match names.as_slice() {
             [] => Ok(DEFAULT_ENVIRONMENT.to_owned()),
             [only] => Ok(only.clone()),
-            several if several.iter().any(|name| name == DEFAULT_ENVIRONMENT) => {
-                Ok(DEFAULT_ENVIRONMENT.to_owned())
-            }
-            several => Err(Diagnostic::error(
-                &["environments"],
-                "no environment is named and none is called `dev`",
-            )
-            .located(&self.file, &self.text)
-            .hint(format!("choose one with -E: {}", several.join(", ")))),
+            several if several.iter().any(|name| name == DEFAULT_ENVIRONMENT) => Ok(DEFAULT_ENVIRONMENT.to_owned()),
+            several => Err(Diagnostic::error(&["environments"], "no environment is named and none is called `dev`")
+                .located(&self.file, &self.text)
+                .hint(format!("choose one with -E: {}", several.join(", ")))),
         }
     }
 
@@ -147,29 +122,16 @@ impl Document {
         if self.text.is_empty() {
             return diagnostic;
         }
-        let own: Vec<String> = ["environments", environment]
-            .iter()
-            .map(|s| (*s).to_owned())
-            .chain(diagnostic.path.clone())
-            .collect();
+        let own: Vec<String> =
+            ["environments", environment].iter().map(|s| (*s).to_owned()).chain(diagnostic.path.clone()).collect();
         let within = self
             .root
             .get("environments")
             .and_then(|all| all.get(environment))
-            .is_some_and(|overlay| {
-                diagnostic
-                    .path
-                    .iter()
-                    .try_fold(overlay, |at, key| at.get(key))
-                    .is_some()
-            });
+            .is_some_and(|overlay| diagnostic.path.iter().try_fold(overlay, |at, key| at.get(key)).is_some());
         if within && !diagnostic.path.is_empty() {
             let path = diagnostic.path.clone();
-            let located = Diagnostic {
-                path: own,
-                ..diagnostic
-            }
-            .located(&self.file, &self.text);
+            let located = Diagnostic { path: own, ..diagnostic }.located(&self.file, &self.text);
             return Diagnostic { path, ..located };
         }
         diagnostic.located(&self.file, &self.text)
@@ -177,16 +139,7 @@ impl Document {
 
     /// Points faults that later passes found at this text.
     pub fn locate_all(&self, environment: &str, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        diagnostics
-            .into_iter()
-            .map(|d| {
-                if d.place.is_some() {
-                    d
-                } else {
-                    self.locate(environment, d)
-                }
-            })
-            .collect()
+        diagnostics.into_iter().map(|d| if d.place.is_some() { d } else { self.locate(environment, d) }).collect()
     }
 
     /// Settles one environment.
@@ -202,16 +155,10 @@ impl Document {
             Value::Object(all) => {
                 for (name, overlay) in &all {
                     if let Err(error) = name.parse::<EnvironmentName>() {
-                        faults.push(Diagnostic::error(
-                            &["environments", name],
-                            error.to_string(),
-                        ));
+                        faults.push(Diagnostic::error(&["environments", name], error.to_string()));
                     }
                     if !matches!(overlay, Value::Object(_) | Value::Null) {
-                        faults.push(Diagnostic::error(
-                            &["environments", name],
-                            "an environment is a mapping of keys",
-                        ));
+                        faults.push(Diagnostic::error(&["environments", name], "an environment is a mapping of keys"));
                     }
                     for key in overlay.as_object().into_iter().flat_map(Map::keys) {
                         if ["sidestack", "workspace", "environments"].contains(&key.as_str()) {
@@ -232,30 +179,21 @@ impl Document {
                     };
                 } else if !all.is_empty() && !all.contains_key(environment) {
                     let known = all.keys().map(String::as_str).collect::<Vec<_>>();
-                    let fault = Diagnostic::error(
-                        &["environments"],
-                        format!("there is no environment `{environment}`"),
-                    );
+                    let fault =
+                        Diagnostic::error(&["environments"], format!("there is no environment `{environment}`"));
                     faults.push(match nearest(environment, known.iter().copied()) {
                         Some(near) => fault.hint(format!("did you mean `{near}`?")),
                         None => fault.hint(format!("the manifest names {}", known.join(", "))),
                     });
                 }
             }
-            _ => faults.push(Diagnostic::error(
-                &["environments"],
-                "environments is a mapping of names",
-            )),
+            _ => faults.push(Diagnostic::error(&["environments"], "environments is a mapping of names")),
         }
         let mut root = Value::Object(root);
         long_forms(&mut root);
         let manifest = read_manifest(&root, !self.text.is_empty(), &mut faults);
         let faults = self.locate_all(environment, faults);
-        if has_errors(&faults) {
-            Err(faults)
-        } else {
-            Ok(manifest)
-        }
+        if has_errors(&faults) { Err(faults) } else { Ok(manifest) }
     }
 }
 
@@ -324,10 +262,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn wrong(faults: &mut Vec<Diagnostic>, path: &[&str], wanted: &str, found: &Value) {
-    faults.push(Diagnostic::error(
-        path,
-        format!("`{}` must be {wanted}, not {}", path.join("."), kind(found)),
-    ));
+    faults.push(Diagnostic::error(path, format!("`{}` must be {wanted}, not {}", path.join("."), kind(found))));
 }
 
 fn mapping<'a>(
@@ -364,14 +299,11 @@ fn variable(value: &Value, path: &[&str], faults: &mut Vec<Diagnostic>) -> Optio
                 Some(secret::token(reference, secret::Encoding::Raw))
             }
             _ => {
-                let fault = Diagnostic::error(
-                    path,
-                    format!(
-                        "`{}` must be a value or `{{secret: REFERENCE}}`",
-                        path.join(".")
-                    ),
-                );
-                faults.push(fault.hint("a reference is env:NAME, keychain:SERVICE/ACCOUNT, command:…, file:PATH or dotenv:PATH#KEY"));
+                let fault =
+                    Diagnostic::error(path, format!("`{}` must be a value or `{{secret: REFERENCE}}`", path.join(".")));
+                faults.push(fault.hint(
+                    "a reference is env:NAME, keychain:SERVICE/ACCOUNT, command:…, file:PATH or dotenv:PATH#KEY",
+                ));
                 None
             }
         };
@@ -406,16 +338,12 @@ fn read_manifest(root: &Value, is_file: bool, faults: &mut Vec<Diagnostic>) -> M
     match root.get("sidestack") {
         Some(Value::Number(version)) if version.as_u64() == Some(1) => {}
         None if !is_file => {}
-        None => faults.push(
-            Diagnostic::error(&[], "the format's version is missing")
-                .hint("add the line `sidestack: 1`"),
-        ),
+        None => {
+            faults.push(Diagnostic::error(&[], "the format's version is missing").hint("add the line `sidestack: 1`"));
+        }
         Some(other) => faults.push(
-            Diagnostic::error(
-                &["sidestack"],
-                format!("the manifest's format `{other}` is not known to this version"),
-            )
-            .hint("this version reads `sidestack: 1`; a newer one may be needed"),
+            Diagnostic::error(&["sidestack"], format!("the manifest's format `{other}` is not known to this version"))
+                .hint("this version reads `sidestack: 1`; a newer one may be needed"),
         ),
     }
     match root.get("workspace") {
@@ -433,11 +361,8 @@ fn read_manifest(root: &Value, is_file: bool, faults: &mut Vec<Diagnostic>) -> M
         match parsed {
             // Every container knows that name, and it is itself.
             Ok(name) if name.as_str() == "localhost" => faults.push(
-                Diagnostic::error(
-                    &["resources", "localhost"],
-                    "a resource cannot be called `localhost`",
-                )
-                .hint("inside a container that name is the container"),
+                Diagnostic::error(&["resources", "localhost"], "a resource cannot be called `localhost`")
+                    .hint("inside a container that name is the container"),
             ),
             Ok(name) => {
                 manifest.resources.insert(name, request);
@@ -465,10 +390,7 @@ fn read_manifest(root: &Value, is_file: bool, faults: &mut Vec<Diagnostic>) -> M
     let env: Vec<_> = mapping(root, "env", faults).collect();
     for (name, value) in env {
         if let Err(reason) = check_variable_name(name) {
-            faults.push(Diagnostic::error(
-                &["env", name],
-                format!("the variable name `{name}` {reason}"),
-            ));
+            faults.push(Diagnostic::error(&["env", name], format!("the variable name `{name}` {reason}")));
         }
         if let Some(value) = variable(value, &["env", name], faults) {
             manifest.env.insert(name.clone(), value);
@@ -504,12 +426,7 @@ fn strings(value: Option<&Value>, path: &[&str], faults: &mut Vec<Diagnostic>) -
 fn read_request(name: &str, value: &Value, faults: &mut Vec<Diagnostic>) -> Request {
     let mut request = Request::default();
     let Value::Object(map) = value else {
-        wrong(
-            faults,
-            &["resources", name],
-            "an engine's name or a mapping",
-            value,
-        );
+        wrong(faults, &["resources", name], "an engine's name or a mapping", value);
         return request;
     };
     for (key, value) in map {
@@ -529,22 +446,17 @@ fn read_request(name: &str, value: &Value, faults: &mut Vec<Diagnostic>) -> Requ
                 for (setting, value) in settings {
                     let value = match value {
                         Value::Object(_) => {
-                            variable(value, &[&path[..], &[setting]].concat(), faults)
-                                .map(Value::String)
+                            variable(value, &[&path[..], &[setting]].concat(), faults).map(Value::String)
                         }
                         other => Some(other.clone()),
                     };
-                    request
-                        .settings
-                        .extend(value.map(|value| (setting.clone(), value)));
+                    request.settings.extend(value.map(|value| (setting.clone(), value)));
                 }
             }
             ("credentials", Value::Object(credentials)) => {
                 for (credential, value) in credentials {
                     let value = variable(value, &[&path[..], &[credential]].concat(), faults);
-                    request
-                        .credentials
-                        .extend(value.map(|value| (credential.clone(), value)));
+                    request.credentials.extend(value.map(|value| (credential.clone(), value)));
                 }
             }
             ("is" | "engine" | "arrangement", other) => wrong(faults, &path, "a text", other),

@@ -23,17 +23,7 @@ use serde::Serialize;
 
 /// Transport protocol of a port.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -54,17 +44,7 @@ impl std::fmt::Display for Protocol {
 
 /// How a capability is laid out over members.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Arrangement {
@@ -208,10 +188,9 @@ impl SettingKind {
         let read = match self {
             Self::String => value.is_string().then(|| value.clone()),
             Self::Bool => value.is_boolean().then(|| value.clone()),
-            Self::Enum(values) => value
-                .as_str()
-                .is_some_and(|text| values.iter().any(|one| one == text))
-                .then(|| value.clone()),
+            Self::Enum(values) => {
+                value.as_str().is_some_and(|text| values.iter().any(|one| one == text)).then(|| value.clone())
+            }
             Self::Integer { min, max } => number((*min).into(), (*max).into(), whole()),
             Self::Size { min, max } => {
                 let bytes = match value {
@@ -255,12 +234,7 @@ impl std::fmt::Display for SettingKind {
             Self::Size { min, max } => match (*min, *max) {
                 (0, u64::MAX) => f.write_str("a size such as `128MiB`"),
                 (min, u64::MAX) => write!(f, "a size of at least {}", format_size(min)),
-                (min, max) => write!(
-                    f,
-                    "a size from {} to {}",
-                    format_size(min),
-                    format_size(max)
-                ),
+                (min, max) => write!(f, "a size from {} to {}", format_size(min), format_size(max)),
             },
             Self::Port => f.write_str("a port from 1 to 65535"),
         }
@@ -400,16 +374,10 @@ mod tests {
 
     #[test]
     fn settings_are_read_as_templates_see_them() {
-        let size = SettingKind::Size {
-            min: 1024,
-            max: 1 << 40,
-        };
+        let size = SettingKind::Size { min: 1024, max: 1 << 40 };
         assert_eq!(size.read(&json!("1MiB")), Ok(json!(1 << 20)));
         assert_eq!(size.read(&json!(2048)), Ok(json!(2048)));
-        assert_eq!(
-            size.read(&json!("1kB")).unwrap_err(),
-            "expected a size from 1KiB to 1TiB, found `1kB`"
-        );
+        assert_eq!(size.read(&json!("1kB")).unwrap_err(), "expected a size from 1KiB to 1TiB, found `1kB`");
         let integer = SettingKind::Integer { min: 1, max: 9 };
         assert_eq!(integer.read(&json!(9)), Ok(json!(9)));
         for wrong in [json!(0), json!("9"), json!(1.5), json!(u64::MAX), json!([])] {
@@ -419,9 +387,6 @@ mod tests {
         assert!(SettingKind::Port.read(&json!(0)).is_err());
         let one = SettingKind::Enum(vec!["a".into(), "b".into()]);
         assert_eq!(one.read(&json!("b")), Ok(json!("b")));
-        assert_eq!(
-            one.read(&json!("c")).unwrap_err(),
-            "expected one of `a`, `b`, found `c`"
-        );
+        assert_eq!(one.read(&json!("c")).unwrap_err(), "expected one of `a`, `b`, found `c`");
     }
 }

@@ -39,21 +39,14 @@ fn check(kind: &'static str, text: &str) -> Result<(), NameError> {
         "is longer than 32 characters"
     } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         "must begin with a lower-case letter"
-    } else if !text
-        .bytes()
-        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    {
+    } else if !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
         "may hold only lower-case letters, digits and `-`"
     } else if text.ends_with('-') {
         "must end in a letter or a digit"
     } else {
         return Ok(());
     };
-    Err(NameError {
-        kind,
-        text: text.chars().take(60).collect(),
-        reason,
-    })
+    Err(NameError { kind, text: text.chars().take(60).collect(), reason })
 }
 
 macro_rules! name {
@@ -138,10 +131,7 @@ impl InstanceName {
     /// The revision this name pins, when it is of the form `rN`.
     pub fn revision(&self) -> Option<RevisionNumber> {
         let digits = self.0.strip_prefix('r')?;
-        if digits.is_empty()
-            || digits.starts_with('0')
-            || !digits.bytes().all(|b| b.is_ascii_digit())
-        {
+        if digits.is_empty() || digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
         digits.parse().ok().map(RevisionNumber)
@@ -223,20 +213,13 @@ impl Target {
     /// The part of every host name that is this instance's alone:
     /// `<instance>.<environment>.<workspace>.localhost`.
     pub fn host(&self) -> String {
-        format!(
-            "{}.{}.{}.localhost",
-            self.instance, self.environment, self.workspace
-        )
+        format!("{}.{}.{}.localhost", self.instance, self.environment, self.workspace)
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}/{}/{}",
-            self.workspace, self.environment, self.instance
-        )
+        write!(f, "{}/{}/{}", self.workspace, self.environment, self.instance)
     }
 }
 
@@ -253,9 +236,7 @@ pub fn derive(text: &str, fallback: &str) -> (String, bool) {
             name.push('-');
         }
     }
-    let mut name = name
-        .trim_start_matches(|c: char| !c.is_ascii_lowercase())
-        .to_owned();
+    let mut name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase()).to_owned();
     name.truncate(MAX_DERIVED);
     let name = name.trim_end_matches('-');
     let name = if name.is_empty() { fallback } else { name };
@@ -271,26 +252,16 @@ pub fn derive(text: &str, fallback: &str) -> (String, bool) {
 /// No plain label holds `--`, so no two names meet.
 pub fn dns_label(service: &str) -> String {
     let plain = !service.is_empty()
-        && service
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && service.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !service.starts_with('-')
         && !service.ends_with('-')
         && !service.contains("--");
-    let label = if plain {
-        service.to_owned()
-    } else {
-        format!("x--{}", escaped(service))
-    };
+    let label = if plain { service.to_owned() } else { format!("x--{}", escaped(service)) };
     if label.len() <= MAX_LABEL {
         return label;
     }
     let digest = Sha256::digest(service);
-    let hash: String = digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let letters = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let head: String = service.chars().filter(letters).take(20).collect();
     format!("y--{head}-{hash}").replace("---", "--")
@@ -337,18 +308,7 @@ mod tests {
         for good in ["a", "shop", "a-b", "a1", "x-1-y"] {
             assert!(good.parse::<WorkspaceName>().is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "A",
-            "1a",
-            "-a",
-            "a-",
-            "a_b",
-            "a b",
-            "a/b",
-            "é",
-            &"a".repeat(33),
-        ] {
+        for bad in ["", "A", "1a", "-a", "a-", "a_b", "a b", "a/b", "é", &"a".repeat(33)] {
             assert!(bad.parse::<WorkspaceName>().is_err(), "{bad}");
         }
     }
@@ -357,13 +317,7 @@ mod tests {
     fn main_and_revisions_are_reserved() {
         let reserved = |text: &str| text.parse::<InstanceName>().unwrap().is_reserved();
         assert!(reserved("main") && reserved("r1") && reserved("r207"));
-        assert!(
-            !reserved("r0")
-                && !reserved("r01")
-                && !reserved("rx")
-                && !reserved("r")
-                && !reserved("mainline")
-        );
+        assert!(!reserved("r0") && !reserved("r01") && !reserved("rx") && !reserved("r") && !reserved("mainline"));
     }
 
     #[test]

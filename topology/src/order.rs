@@ -50,15 +50,9 @@ fn circle(open: &BTreeMap<&str, Vec<&str>>) -> Diagnostic {
             break;
         }
         walk.push(name);
-        at = open[name]
-            .iter()
-            .copied()
-            .find(|other| open.contains_key(other));
+        at = open[name].iter().copied().find(|other| open.contains_key(other));
     }
     let first = walk.first().copied().unwrap_or_default();
-    Diagnostic::error(
-        &["services", first, "depends_on"],
-        format!("services wait for each other: {}", walk.join(" → ")),
-    )
-    .hint("take one of the dependencies away")
+    Diagnostic::error(&["services", first, "depends_on"], format!("services wait for each other: {}", walk.join(" → ")))
+        .hint("take one of the dependencies away")
 }

@@ -58,11 +58,7 @@ impl std::str::FromStr for Pattern {
             };
             let (least, most, length) = count(rest)?;
             rest = &rest[length..];
-            atoms.push(Atom {
-                ranges,
-                least,
-                most,
-            });
+            atoms.push(Atom { ranges, least, most });
         }
         Ok(Self(atoms))
     }
@@ -153,16 +149,8 @@ mod tests {
     fn names_match_as_a_person_reads_it() {
         for (pattern, yes, no) in [
             ("", &[""][..], &["a"][..]),
-            (
-                "[a-z_][a-z0-9_-]{0,3}",
-                &["a", "_", "a-_9"],
-                &["", "9", "abcde", "A"],
-            ),
-            (
-                "[a-z][a-z0-9-]*[a-z0-9]",
-                &["ab", "a--b"],
-                &["a", "a-", "-a"],
-            ),
+            ("[a-z_][a-z0-9_-]{0,3}", &["a", "_", "a-_9"], &["", "9", "abcde", "A"]),
+            ("[a-z][a-z0-9-]*[a-z0-9]", &["ab", "a--b"], &["a", "a-", "-a"]),
             ("ab?c+", &["ac", "abcc"], &["ab", "abbc"]),
             ("v[0-9]{2}", &["v12"], &["v1", "v123"]),
         ] {

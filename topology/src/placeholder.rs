@@ -26,18 +26,12 @@ pub fn fill(value: &mut Value, project: &str, checkout: &str) {
     let text = |text: &str| text.replace(PROJECT, project).replace(CHECKOUT, checkout);
     match value {
         Value::String(string) if forged(string) => *string = text(string),
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| fill(item, project, checkout)),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, project, checkout)),
         Value::Object(map) => {
             if map.keys().any(|key| forged(key)) {
-                *map = std::mem::take(map)
-                    .into_iter()
-                    .map(|(key, value)| (text(&key), value))
-                    .collect();
+                *map = std::mem::take(map).into_iter().map(|(key, value)| (text(&key), value)).collect();
             }
-            map.values_mut()
-                .for_each(|value| fill(value, project, checkout));
+            map.values_mut().for_each(|value| fill(value, project, checkout));
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

@@ -223,11 +223,7 @@ impl PlannedPort {
 
     /// As a URL, when that makes sense.
     pub fn url(&self) -> Option<String> {
-        Some(format!(
-            "{}://{}",
-            self.publish.scheme.as_ref()?,
-            self.host()
-        ))
+        Some(format!("{}://{}", self.publish.scheme.as_ref()?, self.host()))
     }
 }
 
@@ -327,12 +323,7 @@ pub struct Variable {
 impl Variable {
     /// The first value of a variable.
     pub fn new(layer: LayerKind, origin: &str, value: &str) -> Self {
-        Self {
-            value: value.to_owned(),
-            layer,
-            origin: origin.to_owned(),
-            shadowed: Vec::new(),
-        }
+        Self { value: value.to_owned(), layer, origin: origin.to_owned(), shadowed: Vec::new() }
     }
 
     /// Another layer's value on top.
@@ -364,17 +355,10 @@ impl Plan {
                 crate::secret::references(&delivery.content, &mut found);
             }
             for provision in &service.provisions {
-                provision
-                    .command
-                    .iter()
-                    .chain(&provision.stdin)
-                    .for_each(|t| crate::secret::references(t, &mut found));
+                provision.command.iter().chain(&provision.stdin).for_each(|t| crate::secret::references(t, &mut found));
             }
             for hook in &service.post_start {
-                hook.command
-                    .iter()
-                    .chain(&hook.environment)
-                    .for_each(|t| crate::secret::references(t, &mut found));
+                hook.command.iter().chain(&hook.environment).for_each(|t| crate::secret::references(t, &mut found));
             }
         }
         found

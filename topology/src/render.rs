@@ -5,6 +5,7 @@
 //! JSON with the values filled in. JSON is YAML as long as some characters are
 //! escaped and none is written as a surrogate pair; [`json`] sees to both.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -32,10 +33,7 @@ pub struct Images {
 
 /// Renders a plan.
 pub fn render(plan: &Plan, images: &Images) -> Rendered {
-    let mut project = Project {
-        name: Some(plan.project.clone()),
-        ..Project::default()
-    };
+    let mut project = Project { name: Some(plan.project.clone()), ..Project::default() };
     for (name, planned) in &plan.services {
         let mut service = planned.compose.clone();
         if images.built.contains(name) {
@@ -47,45 +45,37 @@ pub fn render(plan: &Plan, images: &Images) -> Rendered {
         }
         project.services.insert(name.clone(), service);
     }
-    project.networks = plan
-        .networks
-        .iter()
-        .map(|(key, network)| (key.clone(), Some(network.clone())))
-        .collect();
-    project.volumes = plan
-        .volumes
-        .iter()
-        .map(|(key, volume)| (key.clone(), Some(volume.clone())))
-        .collect();
+    project.networks = plan.networks.iter().map(|(key, network)| (key.clone(), Some(network.clone()))).collect();
+    project.volumes = plan.volumes.iter().map(|(key, volume)| (key.clone(), Some(volume.clone()))).collect();
     project.secrets = plan.file_objects.secrets.clone();
     project.configs = plan.file_objects.configs.clone();
     // Struct to value cannot fail: every key is a string and every number finite.
-    Rendered {
-        model: serde_json::to_value(&project).unwrap_or_default(),
-    }
+    Rendered { model: serde_json::to_value(&project).unwrap_or_default() }
 }
 
 impl Rendered {
     /// The tree's `compose.yaml`: secrets by opaque names, nothing else changed.
     pub fn tree(&self) -> String {
         let mut names: BTreeMap<(String, Encoding), usize> = BTreeMap::new();
-        let model = write(&self.model, &mut |reference, encoding| {
+        let mut fill = |reference: &str, encoding: Encoding| {
             let next = names.len();
-            let number = *names
-                .entry((reference.to_owned(), encoding))
-                .or_insert(next);
+            let number = *names.entry((reference.to_owned(), encoding)).or_insert(next);
             format!("${{_SS{number}?}}")
-        });
-        yaml::write_value(&model)
+        };
+        yaml::write_edited(&self.model, &mut |text| {
+            if text.contains(['$', secret::OPEN]) {
+                Cow::Owned(secret::replace(text, &mut fill, escape))
+            } else {
+                Cow::Borrowed(text)
+            }
+        })
     }
 
     /// The model for Compose's standard input, with the secrets filled in.
     ///
     /// `value` gives a secret's value by its reference.
     pub fn filled(&self, value: impl Fn(&str) -> String) -> String {
-        json(&write(&self.model, &mut |reference, encoding| {
-            escape(&encoding.fill(&value(reference)))
-        }))
+        json(&write(&self.model, &mut |reference, encoding| escape(&encoding.fill(&value(reference)))))
     }
 
     /// One service's part of the model, with tokens.
@@ -104,11 +94,7 @@ fn write(value: &Value, fill: &mut impl FnMut(&str, Encoding) -> String) -> Valu
     match value {
         Value::String(text) => Value::from(secret::replace(text, &mut *fill, escape)),
         Value::Array(items) => items.iter().map(|item| write(item, fill)).collect(),
-        Value::Object(map) => Value::Object(
-            map.iter()
-                .map(|(key, value)| (key.clone(), write(value, fill)))
-                .collect(),
-        ),
+        Value::Object(map) => Value::Object(map.iter().map(|(key, value)| (key.clone(), write(value, fill))).collect()),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
@@ -132,23 +118,18 @@ fn yaml_safe(plain: String) -> String {
     if plain.chars().all(|c| !must_escape(c)) {
         return plain;
     }
-    plain
-        .chars()
-        .fold(String::with_capacity(plain.len()), |mut out, c| {
-            if must_escape(c) {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            } else {
-                out.push(c);
-            }
-            out
-        })
+    plain.chars().fold(String::with_capacity(plain.len()), |mut out, c| {
+        if must_escape(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+        out
+    })
 }
 
 fn must_escape(c: char) -> bool {
-    matches!(
-        c,
-        '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-    )
+    matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 #[cfg(test)]
@@ -161,13 +142,8 @@ mod tests {
     fn secrets_stand_by_name_on_disk_and_by_value_on_standard_input() {
         let token = secret::token("env:X", Encoding::Raw);
         let url = secret::token("env:X", Encoding::Url);
-        let rendered = Rendered {
-            model: json!({"a": format!("p{token}$q"), "b": url, "c": token}),
-        };
-        assert_eq!(
-            rendered.tree(),
-            "a: p${_SS0?}$$q\nb: ${_SS1?}\nc: ${_SS0?}\n"
-        );
+        let rendered = Rendered { model: json!({"a": format!("p{token}$q"), "b": url, "c": token}) };
+        assert_eq!(rendered.tree(), "a: p${_SS0?}$$q\nb: ${_SS1?}\nc: ${_SS0?}\n");
         let filled = rendered.filled(|_| "s$ \"x".to_owned());
         assert_eq!(
             serde_json::from_str::<Value>(&filled).unwrap(),

@@ -69,9 +69,7 @@ impl Default for Content {
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// A newer Sidestack wrote it.
-    #[error(
-        "revision content of format {found} was made by a newer version; this one reads up to {FORMAT}"
-    )]
+    #[error("revision content of format {found} was made by a newer version; this one reads up to {FORMAT}")]
     Newer {
         /// The format it has.
         found: u64,
@@ -129,11 +127,7 @@ impl Content {
     /// # Errors
     /// [`ContentError::Model`] when the model has another shape.
     pub fn project(&self) -> Result<Option<Project>, ContentError> {
-        self.model
-            .as_ref()
-            .map(Project::deserialize)
-            .transpose()
-            .map_err(ContentError::Model)
+        self.model.as_ref().map(Project::deserialize).transpose().map_err(ContentError::Model)
     }
 }
 
@@ -195,16 +189,12 @@ mod tests {
         let mut content = Content::default();
         content.manifest.env.insert("B".into(), "2".into());
         content.manifest.env.insert("A".into(), "1".into());
-        content.model =
-            Some(json!({"services": {"web": {"image": "x", "build": null}}, "name": "n"}));
+        content.model = Some(json!({"services": {"web": {"image": "x", "build": null}}, "name": "n"}));
         assert_eq!(
             content.to_canonical_json(),
             r#"{"format":1,"manifest":{"compose":[],"env":{"A":"1","B":"2"},"inject":{},"resources":{}},"model":{"name":"n","services":{"web":{"build":null,"image":"x"}}}}"#
         );
-        assert_eq!(
-            Content::from_json(&content.to_canonical_json()).unwrap(),
-            content
-        );
+        assert_eq!(Content::from_json(&content.to_canonical_json()).unwrap(), content);
         assert_eq!(content.digest().len(), 64);
     }
 
@@ -213,18 +203,9 @@ mod tests {
         let newer = Content::from_json(r#"{"format":2,"anything":[]}"#).unwrap_err();
         assert!(matches!(newer, ContentError::Newer { found: 2 }), "{newer}");
         assert!(newer.to_string().contains("made by a newer version"));
-        for damaged in [
-            "",
-            "{}",
-            "[]",
-            r#"{"format":1}"#,
-            r#"{"format":1,"manifest":{},"more":1}"#,
-        ] {
+        for damaged in ["", "{}", "[]", r#"{"format":1}"#, r#"{"format":1,"manifest":{},"more":1}"#] {
             let error = Content::from_json(damaged).unwrap_err();
-            assert!(
-                matches!(error, ContentError::Damaged(_)),
-                "{damaged}: {error}"
-            );
+            assert!(matches!(error, ContentError::Damaged(_)), "{damaged}: {error}");
         }
     }
 

@@ -40,9 +40,7 @@ impl Encoding {
     }
 
     fn of_letter(letter: char) -> Option<Self> {
-        [Self::Raw, Self::Url, Self::Quoted, Self::Sql]
-            .into_iter()
-            .find(|e| e.letter() == letter)
+        [Self::Raw, Self::Url, Self::Quoted, Self::Sql].into_iter().find(|e| e.letter() == letter)
     }
 
     /// A text in this encoding; tokens inside it keep their meaning.
@@ -136,10 +134,7 @@ pub fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
             && let Some(encoding) = Encoding::of_letter(letter)
         {
             rest = after;
-            return Some(Part::Secret {
-                encoding,
-                reference: &body[letter.len_utf8()..],
-            });
+            return Some(Part::Secret { encoding, reference: &body[letter.len_utf8()..] });
         }
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let end = rest[first..].find(OPEN).map_or(rest.len(), |at| at + first);
@@ -196,10 +191,7 @@ pub fn replace(
     parts(text)
         .map(|part| match part {
             Part::Text(text) => plain(text),
-            Part::Secret {
-                encoding,
-                reference,
-            } => fill(reference, encoding),
+            Part::Secret { encoding, reference } => fill(reference, encoding),
         })
         .collect()
 }
@@ -237,25 +229,15 @@ mod tests {
 
     #[test]
     fn tokens_come_apart_again() {
-        let text = format!(
-            "a{}b{}",
-            token("env:X", Encoding::Raw),
-            token("file:/y", Encoding::Url)
-        );
+        let text = format!("a{}b{}", token("env:X", Encoding::Raw), token("file:/y", Encoding::Url));
         let found: Vec<_> = parts(&text).collect();
         assert_eq!(
             found,
             [
                 Part::Text("a"),
-                Part::Secret {
-                    encoding: Encoding::Raw,
-                    reference: "env:X"
-                },
+                Part::Secret { encoding: Encoding::Raw, reference: "env:X" },
                 Part::Text("b"),
-                Part::Secret {
-                    encoding: Encoding::Url,
-                    reference: "file:/y"
-                },
+                Part::Secret { encoding: Encoding::Url, reference: "file:/y" },
             ]
         );
         assert_eq!(shown(&text), "a‹env:X›b‹file:/y›");

@@ -30,9 +30,7 @@ impl Default for Templates {
     fn default() -> Self {
         let mut environment = Environment::empty();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let syntax = minijinja::syntax::SyntaxConfig::builder()
-            .keep_trailing_newline(true)
-            .build();
+        let syntax = minijinja::syntax::SyntaxConfig::builder().keep_trailing_newline(true).build();
         if let Ok(syntax) = syntax {
             environment.set_syntax(syntax);
         }
@@ -45,42 +43,26 @@ impl Default for Templates {
         environment.add_filter("sql", |text: String| Encoding::Sql.apply(&text));
         environment.add_filter("upper", |text: String| text.to_uppercase());
         environment.add_filter("variable", |text: String| variable_name(&text));
-        environment.add_filter("join", |items: Vec<String>, between: String| {
-            items.join(&between)
+        environment.add_filter("join", |items: Vec<String>, between: String| items.join(&between));
+        environment.add_filter("bytes_as", |bytes: u64, unit: String| -> Result<u64, minijinja::Error> {
+            let shift = match unit.as_str() {
+                "B" => 0,
+                "kB" | "KiB" => 10,
+                "MB" | "MiB" => 20,
+                "GB" | "GiB" => 30,
+                _ => {
+                    return Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "unknown unit"));
+                }
+            };
+            Ok(bytes >> shift)
         });
-        environment.add_filter(
-            "bytes_as",
-            |bytes: u64, unit: String| -> Result<u64, minijinja::Error> {
-                let shift = match unit.as_str() {
-                    "B" => 0,
-                    "kB" | "KiB" => 10,
-                    "MB" | "MiB" => 20,
-                    "GB" | "GiB" => 30,
-                    _ => {
-                        return Err(minijinja::Error::new(
-                            minijinja::ErrorKind::InvalidOperation,
-                            "unknown unit",
-                        ));
-                    }
-                };
-                Ok(bytes >> shift)
-            },
-        );
         Self(environment)
     }
 }
 
 /// A resource's name as the beginning of a variable's: `my-db` gives `MY_DB`.
 pub fn variable_name(name: &str) -> String {
-    name.chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_uppercase()
-            } else {
-                '_'
-            }
-        })
-        .collect()
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
 
 /// What a template may read; made once and used for many templates.
@@ -108,18 +90,26 @@ impl Context {
 fn plain(template: &str, context: &Context) -> Option<String> {
     let mut out = String::with_capacity(template.len() + 32);
     let mut rest = template;
-    while let Some(at) = rest.find("{{") {
+    while let Some(at) = rest.find('{') {
         let (text, opened) = rest.split_at(at);
-        let (expression, after) = opened[2..].split_once("}}")?;
         out.push_str(text);
+        match opened.as_bytes().get(1) {
+            Some(b'{') => {}
+            // Blocks and comments are the compiler's.
+            Some(b'%' | b'#') => return None,
+            _ => {
+                out.push('{');
+                rest = &opened[1..];
+                continue;
+            }
+        }
+        let end = opened.find('}').filter(|end| opened[*end..].starts_with("}}"))?;
+        let (expression, after) = (&opened[2..end], &opened[end + 2..]);
         let mut steps = expression.split('|').map(str::trim);
         let mut value = context.0.clone();
         for name in steps.next()?.split('.') {
             let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty()
-                || !name.chars().all(letters)
-                || name.starts_with(|c: char| c.is_ascii_digit())
-            {
+            if name.is_empty() || !name.chars().all(letters) || name.starts_with(|c: char| c.is_ascii_digit()) {
                 return None;
             }
             value = value.get_attr(name).ok()?;
@@ -141,14 +131,6 @@ fn plain(template: &str, context: &Context) -> Option<String> {
         out.push_str(&written);
         rest = after;
     }
-    // `{%`, `{#` and what trims white space are the compiler's.
-    if template.contains("{%")
-        || template.contains("{#")
-        || template.contains("{{-")
-        || template.contains("-}}")
-    {
-        return None;
-    }
     out.push_str(rest);
     Some(out)
 }
@@ -159,46 +141,34 @@ impl Templates {
     /// # Errors
     /// A syntax error, a variable that is not there, a filter that does not apply.
     pub fn render(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
-        if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {
+        if !template.contains('{') {
             return Ok(template.to_owned());
         }
         if let Some(text) = plain(template, context) {
             return Ok(text);
         }
-        self.0
-            .render_str(template, context.0.clone())
-            .map_err(|error| {
-                let detail = error.detail().map(str::to_owned);
-                let kind = match error.kind() {
-                    minijinja::ErrorKind::UndefinedError => {
-                        "a variable of the template is not there".to_owned()
-                    }
-                    kind => kind.to_string(),
-                };
-                TemplateError {
-                    message: detail.map_or(kind.clone(), |detail| format!("{kind}: {detail}")),
-                    line: error.line().unwrap_or(1),
-                }
-            })
+        self.0.render_str(template, context.0.clone()).map_err(|error| {
+            let detail = error.detail().map(str::to_owned);
+            let kind = match error.kind() {
+                minijinja::ErrorKind::UndefinedError => "a variable of the template is not there".to_owned(),
+                kind => kind.to_string(),
+            };
+            TemplateError {
+                message: detail.map_or(kind.clone(), |detail| format!("{kind}: {detail}")),
+                line: error.line().unwrap_or(1),
+            }
+        })
     }
 
     /// The names a template reads, nested ones with dots: `credentials.user`.
     ///
     /// # Errors
     /// A syntax error.
-    pub fn names(
-        &self,
-        template: &str,
-    ) -> Result<std::collections::HashSet<String>, TemplateError> {
-        let parsed = self
-            .0
-            .template_from_str(template)
-            .map_err(|error| TemplateError {
-                message: error
-                    .detail()
-                    .map_or_else(|| error.kind().to_string(), str::to_owned),
-                line: error.line().unwrap_or(1),
-            })?;
+    pub fn names(&self, template: &str) -> Result<std::collections::HashSet<String>, TemplateError> {
+        let parsed = self.0.template_from_str(template).map_err(|error| TemplateError {
+            message: error.detail().map_or_else(|| error.kind().to_string(), str::to_owned),
+            line: error.line().unwrap_or(1),
+        })?;
         Ok(parsed.undeclared_variables(true))
     }
 }
@@ -248,39 +218,24 @@ mod tests {
             }
         }
         let more = context.with(json!({"a": "z", "m": 1}));
-        assert_eq!(
-            templates.render("{{ a }}{{ m }}{{ o.k }}", &more).unwrap(),
-            "z1q\"'"
-        );
+        assert_eq!(templates.render("{{ a }}{{ m }}{{ o.k }}", &more).unwrap(), "z1q\"'");
     }
 
     #[test]
     fn strict_and_encoded() {
         let templates = Templates::default();
-        let context = Context::new(
-            json!({"user": "a b", "password": token("env:P", Encoding::Raw), "list": ["x", "y"]}),
-        );
+        let context =
+            Context::new(json!({"user": "a b", "password": token("env:P", Encoding::Raw), "list": ["x", "y"]}));
         let render = |template: &str| templates.render(template, &context);
-        assert_eq!(
-            shown(&render("u://{{ user|url }}:{{ password|url }}@h").unwrap()),
-            "u://a%20b:‹env:P›@h"
-        );
+        assert_eq!(shown(&render("u://{{ user|url }}:{{ password|url }}@h").unwrap()), "u://a%20b:‹env:P›@h");
         assert_eq!(render("{{ list[0] }}{{ list|join(',') }}").unwrap(), "xx,y");
         assert!(render("{{ usr }}").is_err());
         assert!(render("{{ user").is_err());
-        assert_eq!(
-            render("{% if usr is defined %}a{% else %}b{% endif %}").unwrap(),
-            "b"
-        );
+        assert_eq!(render("{% if usr is defined %}a{% else %}b{% endif %}").unwrap(), "b");
         let endless = "{% for c in 'x' * 9999 %}".repeat(20) + "y" + &"{% endfor %}".repeat(20);
         assert!(render(&endless).is_err());
         assert_eq!(
-            templates
-                .render(
-                    "{{ n|bytes_as('MB') }}MB",
-                    &Context::new(json!({"n": 128 << 20}))
-                )
-                .unwrap(),
+            templates.render("{{ n|bytes_as('MB') }}MB", &Context::new(json!({"n": 128 << 20}))).unwrap(),
             "128MB"
         );
     }

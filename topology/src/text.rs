@@ -13,28 +13,16 @@ use crate::secret;
 pub fn plan_text(plan: &Plan) -> String {
     let mut out = String::new();
     let placement = &plan.placement;
-    let revision = placement
-        .revision
-        .map_or_else(|| "a new revision".to_owned(), |r| r.to_string());
-    let slot = placement
-        .slot
-        .map_or_else(|| "no slot yet".to_owned(), |slot| format!("slot {slot}"));
-    let _ = writeln!(
-        out,
-        "{} runs {revision} in {slot} as project {}",
-        placement.target, plan.project
-    );
+    let revision = placement.revision.map_or_else(|| "a new revision".to_owned(), |r| r.to_string());
+    let slot = placement.slot.map_or_else(|| "no slot yet".to_owned(), |slot| format!("slot {slot}"));
+    let _ = writeln!(out, "{} runs {revision} in {slot} as project {}", placement.target, plan.project);
     section(&mut out, "resources", resources(plan));
     section(&mut out, "services", services(plan));
     section(&mut out, "ports", ports(plan));
     section(&mut out, "networks", networks(plan));
     section(&mut out, "volumes", volumes(plan));
     section(&mut out, "changed for isolation", changes(plan));
-    section(
-        &mut out,
-        "secrets that Docker will hold in its container config",
-        exposed(plan),
-    );
+    section(&mut out, "secrets that Docker will hold in its container config", exposed(plan));
     out
 }
 
@@ -45,10 +33,7 @@ fn section(out: &mut String, title: &str, lines: Vec<String>) {
     let _ = writeln!(out, "{title}:");
     for line in lines {
         // A text of the user's cannot end a line or move the cursor.
-        let line: String = line
-            .chars()
-            .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
-            .collect();
+        let line: String = line.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect();
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -59,11 +44,7 @@ fn resources(plan: &Plan) -> Vec<String> {
         .map(|(name, resource)| {
             let mut line = format!(
                 "{name}: {} {} ({}), arranged {}, because it is to be {}",
-                resource.module,
-                resource.version,
-                resource.image,
-                resource.arrangement,
-                resource.capability
+                resource.module, resource.version, resource.image, resource.arrangement, resource.capability
             );
             for (kind, names) in &resource.provisions {
                 if !names.is_empty() {
@@ -77,14 +58,9 @@ fn resources(plan: &Plan) -> Vec<String> {
 
 /// In the order in which they start.
 fn services(plan: &Plan) -> Vec<String> {
-    let order =
-        crate::order::order(plan).unwrap_or_else(|_| vec![plan.services.keys().cloned().collect()]);
+    let order = crate::order::order(plan).unwrap_or_else(|_| vec![plan.services.keys().cloned().collect()]);
     let mut lines = Vec::new();
-    for (name, service) in order
-        .iter()
-        .flatten()
-        .filter_map(|name| plan.services.get_key_value(name))
-    {
+    for (name, service) in order.iter().flatten().filter_map(|name| plan.services.get_key_value(name)) {
         let image = service.compose.image.as_deref().map(secret::shown);
         let image = match (&image, service.compose.build.is_some()) {
             (Some(image), true) => format!("{image} (built)"),
@@ -112,10 +88,7 @@ fn services(plan: &Plan) -> Vec<String> {
 
 fn waits(plan: &Plan, service: &PlannedService) -> Vec<String> {
     use crate::compose::Condition;
-    let there = service
-        .after
-        .iter()
-        .filter(|(other, _)| plan.services.contains_key(*other));
+    let there = service.after.iter().filter(|(other, _)| plan.services.contains_key(*other));
     there
         .map(|(other, after)| {
             let condition = match after.condition {
@@ -150,22 +123,16 @@ fn networks(plan: &Plan) -> Vec<String> {
         .iter()
         .map(|(key, network)| {
             let config = network.ipam.get("config").and_then(|config| config.get(0));
-            let subnet = config
-                .and_then(|config| config.get("subnet"))
-                .and_then(serde_json::Value::as_str);
+            let subnet = config.and_then(|config| config.get("subnet")).and_then(serde_json::Value::as_str);
             let name = network.name.as_deref().unwrap_or(key);
-            format!(
-                "{key}: {name}, {}",
-                subnet.unwrap_or("a subnet of Docker's choice")
-            )
+            format!("{key}: {name}, {}", subnet.unwrap_or("a subnet of Docker's choice"))
         })
         .collect()
 }
 
 fn volumes(plan: &Plan) -> Vec<String> {
-    let name = |(key, volume): (&String, &crate::compose::Volume)| {
-        format!("{key}: {}", volume.name.as_deref().unwrap_or(key))
-    };
+    let name =
+        |(key, volume): (&String, &crate::compose::Volume)| format!("{key}: {}", volume.name.as_deref().unwrap_or(key));
     plan.volumes.iter().map(name).collect()
 }
 
@@ -175,10 +142,7 @@ fn changes(plan: &Plan) -> Vec<String> {
         .map(|change| {
             let shown = |text: &str| crate::placeholder::shown(&secret::shown(text));
             let (from, to) = (shown(&change.from), shown(&change.to));
-            format!(
-                "{} {}: {from} → {to} ({}: {})",
-                change.service, change.path, change.rule, change.reason
-            )
+            format!("{} {}: {from} → {to} ({}: {})", change.service, change.path, change.rule, change.reason)
         })
         .collect()
 }
@@ -187,10 +151,7 @@ fn exposed(plan: &Plan) -> Vec<String> {
     plan.exposed
         .iter()
         .map(|exposed| {
-            let variable = plan
-                .container_variables
-                .get(&exposed.service)
-                .and_then(|all| all.get(&exposed.name));
+            let variable = plan.container_variables.get(&exposed.service).and_then(|all| all.get(&exposed.name));
             match variable {
                 Some(variable) => format!(
                     "{} {} = {} (from {} {})",

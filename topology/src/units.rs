@@ -17,19 +17,15 @@ const SIZES: [(&str, u64); 9] = [
 
 /// The bytes of a size; `None` when it is none or has more than 64 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
-    let (digits, factor) = SIZES
-        .iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
-        .unwrap_or((text, 1));
+    let (digits, factor) =
+        SIZES.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor))).unwrap_or((text, 1));
     number(digits.strip_suffix(' ').unwrap_or(digits))?.checked_mul(factor)
 }
 
 /// A size for people, exact: in the largest of the units of 1024 that divides it.
 pub fn format_size(bytes: u64) -> String {
-    let (unit, factor) = SIZES[..4]
-        .iter()
-        .find(|(_, factor)| bytes != 0 && bytes.is_multiple_of(*factor))
-        .unwrap_or(&SIZES[8]);
+    let (unit, factor) =
+        SIZES[..4].iter().find(|(_, factor)| bytes != 0 && bytes.is_multiple_of(*factor)).unwrap_or(&SIZES[8]);
     format!("{}{unit}", bytes / factor)
 }
 
@@ -45,9 +41,7 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
     for (unit, factor) in [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
         let digits = rest.find(|c: char| !c.is_ascii_digit())?;
         let (count, after) = rest.split_at(digits);
-        let letters = after
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(after.len());
+        let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         if &after[..letters] == unit {
             total = total.checked_add(number(count)?.checked_mul(factor)?)?;
             rest = &after[letters..];
@@ -78,11 +72,7 @@ pub fn format_duration_ms(ms: u64) -> String {
 
 /// Digits alone: neither `+5` nor an empty text is a number here.
 fn number(digits: &str) -> Option<u64> {
-    digits
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| digits.parse().ok())
-        .flatten()
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! refused) and total: size, depth, nodes and alias expansion are bounded, so a
 //! hostile file costs milliseconds. Every error carries file, line and column.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -27,53 +28,26 @@ pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     };
     if bytes.len() > MAX_TEXT {
         let size = bytes.len();
-        return Err(at(
-            0,
-            0,
-            format!("the file has {size} bytes; at most {MAX_TEXT} are read"),
-            "",
-        ));
+        return Err(at(0, 0, format!("the file has {size} bytes; at most {MAX_TEXT} are read"), ""));
     }
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
         let line = before.matches('\n').count() + 1;
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
-        at(
-            line,
-            column,
-            "the file is not valid UTF-8".to_owned(),
-            &String::from_utf8_lossy(bytes),
-        )
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        at(line, column, "the file is not valid UTF-8".to_owned(), &String::from_utf8_lossy(bytes))
     })?;
     for (number, line) in text.split('\n').enumerate() {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        if let Some(column) = line
-            .chars()
-            .position(|c| (c.is_control() && c != '\t') || is_bidi(c) || is_reserved(c))
-        {
+        if let Some(column) = line.chars().position(|c| (c.is_control() && c != '\t') || is_bidi(c) || is_reserved(c)) {
             let c = line.chars().nth(column).unwrap_or_default();
             if is_reserved(c) {
                 let message = format!("the character U+{:04X} is reserved", u32::from(c));
                 let fault = at(number + 1, column + 1, message, text);
                 return Err(fault.hint("Sidestack marks secrets and paths with it; use another"));
             }
-            let what = if is_bidi(c) {
-                "text direction"
-            } else {
-                "control"
-            };
-            let message = format!(
-                "a {what} character (U+{:04X}) is not allowed here",
-                u32::from(c)
-            );
-            return Err(at(number + 1, column + 1, message, text)
-                .hint("write it as an escape in double quotes"));
+            let what = if is_bidi(c) { "text direction" } else { "control" };
+            let message = format!("a {what} character (U+{:04X}) is not allowed here", u32::from(c));
+            return Err(at(number + 1, column + 1, message, text).hint("write it as an escape in double quotes"));
         }
     }
     Ok(text)
@@ -100,29 +74,17 @@ fn escaped(file: &str, text: &str) -> Result<(), Diagnostic> {
         let Event::Scalar(scalar, _, _, tag) = &event else {
             continue;
         };
-        if tag
-            .as_ref()
-            .is_some_and(|tag| tag.suffix().ends_with("binary"))
-        {
+        if tag.as_ref().is_some_and(|tag| tag.suffix().ends_with("binary")) {
             let (line, column) = (span.start.line() as u32, span.start.col() as u32 + 1);
             return Err(Diagnostic {
                 place: Some(Place::new(file, text, line, column)),
-                ..Diagnostic::error(
-                    &[],
-                    "a value in base64 (`!!binary`) is not read; write it as it is",
-                )
+                ..Diagnostic::error(&[], "a value in base64 (`!!binary`) is not read; write it as it is")
             });
         }
-        let found = scalar
-            .chars()
-            .find(|c| *c == '\0')
-            .or_else(|| reserved(scalar));
+        let found = scalar.chars().find(|c| *c == '\0').or_else(|| reserved(scalar));
         if let Some(c) = found {
             let (line, column) = (span.start.line() as u32, span.start.col() as u32 + 1);
-            let message = format!(
-                "the character U+{:04X} is not allowed, not even as an escape",
-                u32::from(c)
-            );
+            let message = format!("the character U+{:04X} is not allowed, not even as an escape", u32::from(c));
             return Err(Diagnostic {
                 place: Some(Place::new(file, text, line, column)),
                 ..Diagnostic::error(&[], message)
@@ -155,26 +117,37 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnosti
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let error = error.without_snippet();
-        let (line, column) = error
-            .location()
-            .map_or((0, 0), |l| (l.line() as u32, l.column() as u32));
+        let (line, column) = error.location().map_or((0, 0), |l| (l.line() as u32, l.column() as u32));
+        let over = is_breach(error);
         let message = error.to_string();
         // The location is shown as such, so it is cut from the library's sentence.
-        let message = message
-            .split(" at line ")
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches(',')
-            .to_owned();
-        let message = message
-            .strip_prefix("error: ")
-            .unwrap_or(&message)
-            .replace('\n', " ");
-        Diagnostic {
-            place: Some(Place::new(file, text, line, column)),
-            ..Diagnostic::error(&[], message)
-        }
+        let message = message.split(" at line ").next().unwrap_or_default().trim_end_matches(',').to_owned();
+        let message = message.strip_prefix("error: ").unwrap_or(&message).replace('\n', " ");
+        let message = if over { format!("{OVER}: {message}") } else { message };
+        Diagnostic { place: Some(Place::new(file, text, line, column)), ..Diagnostic::error(&[], message) }
     })
+}
+
+/// What the message of a text starts with that is over the budget.
+const OVER: &str = "the file is more than is read";
+
+/// Whether a fault of [`parse`] is that the text is over the budget: too many nodes, too deep, or aliases that
+/// multiply. Whoever leaves the reading to another program must not hand it such a text.
+pub fn is_over_budget(fault: &Diagnostic) -> bool {
+    fault.message.starts_with(OVER)
+}
+
+fn is_breach(error: &serde_saphyr::Error) -> bool {
+    use serde_saphyr::Error;
+    match error {
+        Error::AliasError { error, .. } => is_breach(error),
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => true,
+        _ => false,
+    }
 }
 
 /// [`text`] and [`parse`] in one.
@@ -190,17 +163,25 @@ pub fn write<T: Serialize>(value: &T) -> String {
     serde_saphyr::to_string(value).unwrap_or_default()
 }
 
+/// What is written in the place of a text.
+type Edit<'a> = dyn FnMut(&str) -> Cow<'_, str> + 'a;
+
 /// Writes a JSON value as YAML in block style that reads back as the same value.
 ///
 /// The trees are written with it: it is many times faster than [`write`], and
 /// quotes whatever is not plainly a word.
 pub fn write_value(value: &Value) -> String {
+    write_edited(value, &mut |text| Cow::Borrowed(text))
+}
+
+/// Likewise, with every text (but no key) written as `edit` has it.
+pub(crate) fn write_edited(value: &Value, edit: &mut Edit<'_>) -> String {
     let mut out = String::new();
     match value {
-        Value::Object(map) if !map.is_empty() => block_map(map, 0, &mut out),
-        Value::Array(items) if !items.is_empty() => block_list(items, 0, &mut out),
+        Value::Object(map) if !map.is_empty() => block_map(map, 0, edit, &mut out),
+        Value::Array(items) if !items.is_empty() => block_list(items, 0, edit, &mut out),
         other => {
-            scalar(other, &mut out);
+            scalar(other, edit, &mut out);
             out.push('\n');
         }
     }
@@ -213,7 +194,7 @@ fn indent(depth: usize, out: &mut String) {
     }
 }
 
-fn block_map(map: &serde_json::Map<String, Value>, depth: usize, out: &mut String) {
+fn block_map(map: &serde_json::Map<String, Value>, depth: usize, edit: &mut Edit<'_>, out: &mut String) {
     for (at, (key, value)) in map.iter().enumerate() {
         // The first key of a list's item stands on the line of its dash.
         if at > 0 || !out.ends_with("- ") {
@@ -224,41 +205,41 @@ fn block_map(map: &serde_json::Map<String, Value>, depth: usize, out: &mut Strin
         match value {
             Value::Object(map) if !map.is_empty() => {
                 out.push('\n');
-                block_map(map, depth + 1, out);
+                block_map(map, depth + 1, edit, out);
             }
             Value::Array(items) if !items.is_empty() => {
                 out.push('\n');
-                block_list(items, depth + 1, out);
+                block_list(items, depth + 1, edit, out);
             }
             other => {
                 out.push(' ');
-                scalar(other, out);
+                scalar(other, edit, out);
                 out.push('\n');
             }
         }
     }
 }
 
-fn block_list(items: &[Value], depth: usize, out: &mut String) {
+fn block_list(items: &[Value], depth: usize, edit: &mut Edit<'_>, out: &mut String) {
     for (at, item) in items.iter().enumerate() {
         if at > 0 || !out.ends_with("- ") {
             indent(depth, out);
         }
         out.push_str("- ");
         match item {
-            Value::Object(map) if !map.is_empty() => block_map(map, depth + 1, out),
-            Value::Array(items) if !items.is_empty() => block_list(items, depth + 1, out),
+            Value::Object(map) if !map.is_empty() => block_map(map, depth + 1, edit, out),
+            Value::Array(items) if !items.is_empty() => block_list(items, depth + 1, edit, out),
             other => {
-                scalar(other, out);
+                scalar(other, edit, out);
                 out.push('\n');
             }
         }
     }
 }
 
-fn scalar(value: &Value, out: &mut String) {
+fn scalar(value: &Value, edit: &mut Edit<'_>, out: &mut String) {
     match value {
-        Value::String(text) => word(text, out),
+        Value::String(text) => word(&edit(text), out),
         Value::Object(_) => out.push_str("{}"),
         Value::Array(_) => out.push_str("[]"),
         other => out.push_str(&other.to_string()),
@@ -268,13 +249,15 @@ fn scalar(value: &Value, out: &mut String) {
 /// A text, bare when nothing in it means anything to YAML, else in double quotes.
 fn word(text: &str, out: &mut String) {
     let first = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '/' | '$'));
-    let inner = |c: char| c.is_ascii_alphanumeric() || "_./@${}?-=+,()".contains(c);
+    let inner = |c: char| {
+        c.is_ascii_alphanumeric()
+            || matches!(c, '_' | '.' | '/' | '@' | '$' | '{' | '}' | '?' | '-' | '=' | '+' | ',' | '(' | ')')
+    };
     // A colon is a separator only before white space and at the end.
     let bare = first && text.chars().all(|c| inner(c) || c == ':') && !text.ends_with(':');
-    let meaning = [
-        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf",
-    ];
-    if bare && !meaning.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+    let meaning = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"];
+    let means = |text: &str| text.len() <= 5 && meaning.iter().any(|word| text.eq_ignore_ascii_case(word));
+    if bare && !means(text) {
         out.push_str(text);
     } else {
         out.push_str(&crate::render::json_text(text));
@@ -298,9 +281,7 @@ pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
         let Ok((event, span)) = event else { break };
         let at = (span.start.line() as u32, span.start.col() as u32 + 1);
         // A scalar in key position names the place of its value.
-        if let (Event::Scalar(scalar, ..), Some(Frame::Map(key @ None))) =
-            (&event, stack.last_mut())
-        {
+        if let (Event::Scalar(scalar, ..), Some(Frame::Map(key @ None))) = (&event, stack.last_mut()) {
             *key = Some(scalar.to_string());
             here.push(scalar.to_string());
             places.insert(here.clone(), at);
@@ -348,9 +329,7 @@ pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
         }
     }
 
-    (0..=path.len())
-        .rev()
-        .find_map(|length| places.get(&path[..length]).copied())
+    (0..=path.len()).rev().find_map(|length| places.get(&path[..length]).copied())
 }
 
 #[cfg(test)]
@@ -360,51 +339,23 @@ mod tests {
     use serde_json::json;
 
     fn place(text: &str) -> Place {
-        read::<Value>("f.yaml", text.as_bytes())
-            .unwrap_err()
-            .place
-            .unwrap()
+        read::<Value>("f.yaml", text.as_bytes()).unwrap_err().place.unwrap()
     }
 
     #[test]
     fn values_come_as_they_are_meant() {
-        let value: Value = parse(
-            "f",
-            "a: 1\nb: 'yes'\nc: yes\nd: [x, 2.5, null, true]\ne: 0x10\n",
-        )
-        .unwrap();
-        assert_eq!(
-            value,
-            json!({"a": 1, "b": "yes", "c": "yes", "d": ["x", 2.5, null, true], "e": 16})
-        );
+        let value: Value = parse("f", "a: 1\nb: 'yes'\nc: yes\nd: [x, 2.5, null, true]\ne: 0x10\n").unwrap();
+        assert_eq!(value, json!({"a": 1, "b": "yes", "c": "yes", "d": ["x", 2.5, null, true], "e": 16}));
     }
 
     #[test]
     fn p39_duplicate_keys_and_strange_bytes_are_located() {
-        assert_eq!(
-            (
-                place("a: 1\nb: 2\na: 3\n").line,
-                place("a: 1\nb: 2\na: 3\n").column
-            ),
-            (3, 1)
-        );
-        assert_eq!(
-            (
-                place("a: 1\nb: \"x\u{0}\"\n").line,
-                place("a: 1\nb: \"x\u{0}\"\n").column
-            ),
-            (2, 6)
-        );
+        assert_eq!((place("a: 1\nb: 2\na: 3\n").line, place("a: 1\nb: 2\na: 3\n").column), (3, 1));
+        assert_eq!((place("a: 1\nb: \"x\u{0}\"\n").line, place("a: 1\nb: \"x\u{0}\"\n").column), (2, 6));
         assert_eq!(place("a: \u{202E}x\n").column, 4);
         assert_eq!(place("a: \u{1b}[31m\n").column, 4);
         let error = read::<Value>("f.yaml", b"a: 1\nb: \xff\n").unwrap_err();
-        assert_eq!(
-            (
-                error.place.clone().unwrap().line,
-                error.place.unwrap().column
-            ),
-            (2, 4)
-        );
+        assert_eq!((error.place.clone().unwrap().line, error.place.unwrap().column), (2, 4));
     }
 
     #[test]
@@ -429,10 +380,7 @@ mod tests {
         ] {
             let read = read::<Value>("f.yaml", text.as_bytes());
             let shown = format!("{read:?}");
-            assert!(
-                !read.is_ok_and(|value| reserved(&value.to_string()).is_some()),
-                "{shown}"
-            );
+            assert!(!read.is_ok_and(|value| reserved(&value.to_string()).is_some()), "{shown}");
         }
     }
 
@@ -449,23 +397,14 @@ mod tests {
             let before = std::time::Instant::now();
             let error = read::<Value>("f.yaml", text.as_bytes()).unwrap_err();
             assert!(error.place.is_some());
-            assert!(
-                before.elapsed().as_millis() < 2_000,
-                "{:?}",
-                before.elapsed()
-            );
+            assert!(before.elapsed().as_millis() < 2_000, "{:?}", before.elapsed());
         }
     }
 
     #[test]
     fn paths_are_found() {
         let text = "a: 1\nresources:\n  db:\n    engine: pg\n    list: [x, {y: z}]\n";
-        let find = |path: &str| {
-            locate(
-                text,
-                &path.split('.').map(str::to_owned).collect::<Vec<_>>(),
-            )
-        };
+        let find = |path: &str| locate(text, &path.split('.').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(find("resources.db.engine"), Some((4, 13)));
         assert_eq!(find("resources.db.list.1.y"), Some((5, 19)));
         assert_eq!(find("resources.db.nothing"), Some((3, 3)));
@@ -494,11 +433,7 @@ mod tests {
             "[-_./@${}?=+,():a-z0-9 #&*!|>'\"%\n\t]{0,10}",
             "(?i)(yes|no|true|null|~|0x1f|1_0|\\.inf|=|<<)",
         ];
-        let text = text.prop_map(|text| {
-            text.chars()
-                .filter(|c| !is_reserved(*c))
-                .collect::<String>()
-        });
+        let text = text.prop_map(|text| text.chars().filter(|c| !is_reserved(*c)).collect::<String>());
         let leaf = prop_oneof![
             text.clone().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),

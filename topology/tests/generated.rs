@@ -27,10 +27,7 @@ fn the_schema_knows_the_readers_keys() {
     let document = Document::parse("f", b"sidestack: 1\nnothing-known: 1\n").unwrap();
     let faults = document.resolve("dev").unwrap_err();
     let hint = faults[0].hint.clone().unwrap();
-    let mut read: Vec<&str> = hint
-        .trim_start_matches("known here: ")
-        .split(", ")
-        .collect();
+    let mut read: Vec<&str> = hint.trim_start_matches("known here: ").split(", ").collect();
     read.sort_unstable();
     assert_eq!(known, read);
 }

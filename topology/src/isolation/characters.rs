@@ -14,11 +14,7 @@ pub(super) fn check(model: &Project, faults: &mut Vec<Diagnostic>) {
         return;
     }
     let mut path = Vec::new();
-    walk(
-        &serde_json::to_value(model).unwrap_or_default(),
-        &mut path,
-        faults,
-    );
+    walk(&serde_json::to_value(model).unwrap_or_default(), &mut path, faults);
 }
 
 fn walk(value: &Value, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
@@ -40,11 +36,7 @@ fn walk(value: &Value, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
                 path.push(key.clone());
                 // Compose interpolates values only, so a secret in a key would stay one.
                 if secret::forged(key) {
-                    fault(
-                        path,
-                        "holds a secret in a key, where none can stand",
-                        faults,
-                    );
+                    fault(path, "holds a secret in a key, where none can stand", faults);
                 } else if let Some(what) = wrong(key) {
                     fault(path, what, faults);
                 }
@@ -57,29 +49,24 @@ fn walk(value: &Value, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
 }
 
 fn fault(path: &[String], what: &str, faults: &mut Vec<Diagnostic>) {
-    let path: Vec<String> = path
-        .iter()
-        .map(|part| placeholder::shown(&secret::shown(part)))
-        .collect();
+    let path: Vec<String> = path.iter().map(|part| placeholder::shown(&secret::shown(part))).collect();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    faults.push(Diagnostic::error(
-        &path,
-        format!("`{}` {what}", path.join(".")),
-    ));
+    faults.push(Diagnostic::error(&path, format!("`{}` {what}", path.join("."))));
 }
 
 /// What is left when everything well-formed is taken away.
 fn wrong(text: &str) -> Option<&'static str> {
     const RESERVED: &str = "holds one of the characters U+E0F0 to U+E0F3, which are reserved";
+    if yaml::reserved(text).is_none() && !text.contains('\0') {
+        return None;
+    }
     if text.contains('\0') {
         return Some("holds a NUL");
     }
     secret::parts(text).find_map(|part| match part {
         Part::Secret { reference, .. } => yaml::reserved(reference).map(|_| RESERVED),
         Part::Text(text) => {
-            let rest = text
-                .replace(placeholder::PROJECT, "")
-                .replace(placeholder::CHECKOUT, "");
+            let rest = text.replace(placeholder::PROJECT, "").replace(placeholder::CHECKOUT, "");
             yaml::reserved(&rest).map(|_| RESERVED)
         }
     })

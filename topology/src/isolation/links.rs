@@ -15,18 +15,13 @@ type Services = BTreeMap<String, Service>;
 /// no container keeps its name.
 pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>) {
     const REASON: &str = "the container is this stack's own, and its name is its first copy's";
-    let names: BTreeMap<String, String> = services
-        .iter()
-        .filter_map(|(name, service)| Some((service.container_name.clone()?, name.clone())))
-        .collect();
+    let names: BTreeMap<String, String> =
+        services.iter().filter_map(|(name, service)| Some((service.container_name.clone()?, name.clone()))).collect();
     let own = |value: &str| {
         let (name, rest) = value
             .strip_prefix("container:")?
             .split_once(':')
-            .map_or_else(
-                || (value.strip_prefix("container:").unwrap_or_default(), ""),
-                |(name, rest)| (name, rest),
-            );
+            .map_or_else(|| (value.strip_prefix("container:").unwrap_or_default(), ""), |(name, rest)| (name, rest));
         Some((names.get(name)?.as_str(), rest.to_owned()))
     };
     for (name, service) in services.iter_mut() {
@@ -57,11 +52,7 @@ pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>
                 let Some((other, rest)) = own(text) else {
                     continue;
                 };
-                let to = if rest.is_empty() {
-                    other.to_owned()
-                } else {
-                    format!("{other}:{rest}")
-                };
+                let to = if rest.is_empty() { other.to_owned() } else { format!("{other}:{rest}") };
                 told("volumes_from", text, &to);
                 *text = to;
             }
@@ -79,19 +70,8 @@ fn shares(service: &Service) -> Vec<(&'static str, String)> {
         all.extend(joined(mode).map(|other| (key, other)));
     }
     for key in ["volumes_from", "links"] {
-        for entry in service
-            .rest
-            .get(key)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            let other = entry
-                .as_str()
-                .unwrap_or_default()
-                .split(':')
-                .next()
-                .unwrap_or_default();
+        for entry in service.rest.get(key).and_then(Value::as_array).into_iter().flatten() {
+            let other = entry.as_str().unwrap_or_default().split(':').next().unwrap_or_default();
             if other != "container" && !other.is_empty() {
                 all.push((key, other.to_owned()));
             }
@@ -115,23 +95,20 @@ pub(super) fn implied(services: &mut Services) {
 
 /// A dependency that is nowhere.
 pub(super) fn missing(services: &Services, active: &BTreeSet<&str>, faults: &mut Vec<Diagnostic>) {
-    for (name, service) in services
-        .iter()
-        .filter(|(name, _)| active.contains(name.as_str()))
-    {
+    for (name, service) in services.iter().filter(|(name, _)| active.contains(name.as_str())) {
         for (other, dependency) in &service.depends_on {
             if !dependency.required || services.contains_key(other) {
                 continue;
             }
-            let key = shares(service)
-                .into_iter()
-                .find(|(_, shared)| shared == other);
+            let key = shares(service).into_iter().find(|(_, shared)| shared == other);
             let key = key.map_or("depends_on", |(key, _)| key);
             let message = format!("`{name}` needs the service `{other}`, which does not exist");
             let fault = Diagnostic::error(&["services", name, key], message);
             faults.push(match nearest(other, services.keys().map(String::as_str)) {
                 Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint("name a service of the compose files, or take it away; a resource is given by `inject`"),
+                None => {
+                    fault.hint("name a service of the compose files, or take it away; a resource is given by `inject`")
+                }
             });
         }
     }
@@ -139,28 +116,15 @@ pub(super) fn missing(services: &Services, active: &BTreeSet<&str>, faults: &mut
 
 /// Nobody waits for what has no container.
 pub(super) fn unscaled(services: &mut Services, changes: &mut Vec<Change>) {
-    let empty: BTreeSet<String> = services
-        .iter()
-        .filter(|(_, service)| service.replicas() == 0)
-        .map(|(name, _)| name.clone())
-        .collect();
+    let empty: BTreeSet<String> =
+        services.iter().filter(|(_, service)| service.replicas() == 0).map(|(name, _)| name.clone()).collect();
     for (name, service) in services.iter_mut() {
-        let shared: Vec<String> = shares(service)
-            .into_iter()
-            .map(|(_, other)| other)
-            .collect();
+        let shared: Vec<String> = shares(service).into_iter().map(|(_, other)| other).collect();
         service.depends_on.retain(|other, _| {
             let waits = !empty.contains(other) || shared.contains(other);
             if !waits {
                 let path = format!("depends_on.{other}");
-                changes.push(change(
-                    "scale",
-                    name,
-                    &path,
-                    other,
-                    "not waited for",
-                    "it has no container",
-                ));
+                changes.push(change("scale", name, &path, other, "not waited for", "it has no container"));
             }
             waits
         });

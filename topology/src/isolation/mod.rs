@@ -15,7 +15,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compose::{Network, Project, Volume};
 use crate::diagnostic::Diagnostic;
@@ -53,25 +53,24 @@ pub(crate) fn isolate(
     for (key, network) in &model.networks {
         let network = network.clone().unwrap_or_default();
         refuse::network(key, &network, faults);
-        isolated
-            .networks
-            .insert(key.clone(), rules::network_name(key, network, changes));
+        isolated.networks.insert(key.clone(), rules::network_name(key, network, changes));
     }
     for (key, volume) in &model.volumes {
         let volume = volume.clone().unwrap_or_default();
         refuse::volume(key, &volume, faults);
-        isolated
-            .volumes
-            .insert(key.clone(), rules::volume_name(key, volume, changes));
+        isolated.volumes.insert(key.clone(), rules::volume_name(key, volume, changes));
     }
     isolated.file_objects = rules::file_objects(model);
-    for (name, service) in &services {
-        if !active.contains(name.as_str()) {
+    // Owned names, so that each service can be taken apart in its place.
+    let active: BTreeSet<String> = active.into_iter().map(str::to_owned).collect();
+    let active: BTreeSet<&str> = active.iter().map(String::as_str).collect();
+    for (name, mut service) in services {
+        let name = name.as_str();
+        if !active.contains(name) {
             continue;
         }
-        refuse::service(name, service, faults);
-        links::shared_network(name, service, faults);
-        let mut service = service.clone();
+        refuse::service(name, &service, faults);
+        links::shared_network(name, &service, faults);
         let after = rules::order(&mut service, &active);
         let deliveries = rules::deliveries(name, &mut service, model, faults);
         refuse::hidden_deliveries(name, &service, &deliveries, faults);
@@ -79,18 +78,10 @@ pub(crate) fn isolate(
         rules::container_name(name, &mut service, changes);
         rules::restart(name, &mut service, changes);
         rules::left_out(&mut service);
-        isolated
-            .publishes
-            .extend(rules::ports(name, &mut service, changes, faults));
+        isolated.publishes.extend(rules::ports(name, &mut service, changes, faults));
         let build = builds.get(name).cloned();
-        let foreign = Foreign {
-            compose: service,
-            after,
-            deliveries,
-            post_start,
-            build,
-        };
-        isolated.services.insert(name.clone(), foreign);
+        let foreign = Foreign { compose: service, after, deliveries, post_start, build };
+        isolated.services.insert(name.to_owned(), foreign);
     }
     refuse::self_addresses(&isolated, faults);
     isolated

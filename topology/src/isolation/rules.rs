@@ -49,20 +49,10 @@ pub(super) fn active<'a>(
             }
         }
     }
-    for (name, service) in services
-        .iter()
-        .filter(|(name, _)| !active.contains(name.as_str()))
-    {
+    for (name, service) in services.iter().filter(|(name, _)| !active.contains(name.as_str())) {
         let profiles = service.profiles.join(", ");
         let reason = "none of its profiles is active";
-        changes.push(change(
-            "profile",
-            name,
-            "profiles",
-            &profiles,
-            "not started",
-            reason,
-        ));
+        changes.push(change("profile", name, "profiles", &profiles, "not started", reason));
     }
     active
 }
@@ -74,21 +64,12 @@ pub(super) fn order(service: &mut Service, active: &BTreeSet<&str>) -> BTreeMap<
         .filter(|(name, _)| active.contains(name.as_str()))
         .map(|(name, needed)| {
             let (condition, required) = (needed.condition, needed.required);
-            (
-                name,
-                After {
-                    condition,
-                    required,
-                },
-            )
+            (name, After { condition, required })
         })
         .collect();
     for name in joined(service) {
         if active.contains(name.as_str()) {
-            after.entry(name).or_insert(After {
-                condition: Condition::Started,
-                required: true,
-            });
+            after.entry(name).or_insert(After { condition: Condition::Started, required: true });
         }
     }
     after
@@ -99,19 +80,11 @@ pub(super) fn order(service: &mut Service, active: &BTreeSet<&str>) -> BTreeMap<
 fn joined(service: &Service) -> Vec<String> {
     let text = |key: &str| service.rest.get(key).and_then(Value::as_str);
     let modes = [service.network_mode.as_deref(), text("pid"), text("ipc")];
-    let mut names: Vec<String> = modes
-        .into_iter()
-        .flatten()
-        .filter_map(|mode| mode.strip_prefix("service:"))
-        .map(str::to_owned)
-        .collect();
+    let mut names: Vec<String> =
+        modes.into_iter().flatten().filter_map(|mode| mode.strip_prefix("service:")).map(str::to_owned).collect();
     if let Some(Value::Array(from)) = service.rest.get("volumes_from") {
         let sources = from.iter().filter_map(Value::as_str);
-        names.extend(
-            sources
-                .filter_map(|source| source.split(':').next())
-                .map(str::to_owned),
-        );
+        names.extend(sources.filter_map(|source| source.split(':').next()).map(str::to_owned));
     }
     names
 }
@@ -121,14 +94,7 @@ fn joined(service: &Service) -> Vec<String> {
 fn fixed_name(rule: &'static str, key: &str, name: Option<String>, changes: &mut Vec<Change>) {
     const REASON: &str = "a fixed name is shared by every copy";
     if let Some(name) = name.filter(|name| *name != format!("{}_{key}", placeholder::PROJECT)) {
-        changes.push(change(
-            rule,
-            key,
-            "name",
-            &name,
-            "named after the instance",
-            REASON,
-        ));
+        changes.push(change(rule, key, "name", &name, "named after the instance", REASON));
     }
 }
 
@@ -150,21 +116,10 @@ pub(super) fn file_objects(model: &Project) -> FileObjects {
         objects
             .iter()
             .filter(|(_, object)| object.file.is_some())
-            .map(|(key, object)| {
-                (
-                    key.clone(),
-                    crate::compose::FileObject {
-                        name: None,
-                        ..object.clone()
-                    },
-                )
-            })
+            .map(|(key, object)| (key.clone(), crate::compose::FileObject { name: None, ..object.clone() }))
             .collect()
     };
-    FileObjects {
-        secrets: mounted(&model.secrets),
-        configs: mounted(&model.configs),
-    }
+    FileObjects { secrets: mounted(&model.secrets), configs: mounted(&model.configs) }
 }
 
 /// Secrets from the environment and inline configs, which Compose would copy in.
@@ -175,11 +130,7 @@ pub(super) fn deliveries(
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
-    let read_only = service
-        .rest
-        .get("read_only")
-        .and_then(Value::as_bool)
-        .unwrap_or(false);
+    let read_only = service.rest.get("read_only").and_then(Value::as_bool).unwrap_or(false);
     let mut take = |grants: &mut Vec<FileGrant>,
                     objects: &BTreeMap<String, crate::compose::FileObject>,
                     what: &str,
@@ -194,30 +145,17 @@ pub(super) fn deliveries(
                 (None, None) => return true,
             };
             if read_only {
-                let message = format!(
-                    "{what} `{}` cannot be put into `{name}`, whose file system is read-only",
-                    grant.source
-                );
+                let message =
+                    format!("{what} `{}` cannot be put into `{name}`, whose file system is read-only", grant.source);
                 faults.push(
-                    Diagnostic::error(&["services", name, what], message)
-                        .hint("take it from a file: that is mounted"),
+                    Diagnostic::error(&["services", name, what], message).hint("take it from a file: that is mounted"),
                 );
             }
             let target = grant.target.clone().unwrap_or_else(|| grant.source.clone());
-            let path = if target.starts_with('/') {
-                target
-            } else {
-                format!("{base}{target}")
-            };
-            let number = |text: &Option<String>| {
-                text.as_deref()
-                    .and_then(|text| text.parse().ok())
-                    .unwrap_or(0)
-            };
+            let path = if target.starts_with('/') { target } else { format!("{base}{target}") };
+            let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
             let mode = match &grant.mode {
-                Some(Value::String(text)) => {
-                    u32::from_str_radix(text.trim_start_matches("0o"), 8).ok()
-                }
+                Some(Value::String(text)) => u32::from_str_radix(text.trim_start_matches("0o"), 8).ok(),
                 Some(Value::Number(number)) => number.as_u64().and_then(|n| u32::try_from(n).ok()),
                 _ => None,
             };
@@ -231,12 +169,7 @@ pub(super) fn deliveries(
             false
         });
     };
-    take(
-        &mut service.secrets,
-        &model.secrets,
-        "secrets",
-        "/run/secrets/",
-    );
+    take(&mut service.secrets, &model.secrets, "secrets", "/run/secrets/");
     take(&mut service.configs, &model.configs, "configs", "/");
     deliveries
 }
@@ -257,10 +190,9 @@ pub(super) fn hooks(service: &mut Service) -> Vec<Hook> {
             user: hook.get("user").and_then(text),
             working_dir: hook.get("working_dir").and_then(text),
             environment: match hook.get("environment") {
-                Some(Value::Object(map)) => map
-                    .iter()
-                    .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-                    .collect(),
+                Some(Value::Object(map)) => {
+                    map.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect()
+                }
                 Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
                 _ => Vec::new(),
             },
@@ -280,9 +212,7 @@ pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Ve
         }
         for joined in service.networks.values_mut() {
             let joined = joined.get_or_insert_default();
-            let aliases = joined
-                .entry("aliases")
-                .or_insert_with(|| Value::Array(Vec::new()));
+            let aliases = joined.entry("aliases").or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(aliases) = aliases
                 && !aliases.contains(&Value::from(fixed.clone()))
             {
@@ -302,17 +232,9 @@ pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Ve
 
 /// After a restart of Docker, `always` starts every copy at once and in no order.
 pub(super) fn restart(name: &str, service: &mut Service, changes: &mut Vec<Change>) {
-    const REASON: &str =
-        "the order after a restart of Docker is Sidestack's; a crash still restarts it";
+    const REASON: &str = "the order after a restart of Docker is Sidestack's; a crash still restarts it";
     if let Some(policy @ ("always" | "unless-stopped")) = service.restart.as_deref() {
-        changes.push(change(
-            "restart",
-            name,
-            "restart",
-            policy,
-            "on-failure",
-            REASON,
-        ));
+        changes.push(change("restart", name, "restart", policy, "on-failure", REASON));
         service.restart = Some("on-failure".to_owned());
     }
     let Some(deploy) = &mut service.deploy else {
@@ -321,19 +243,9 @@ pub(super) fn restart(name: &str, service: &mut Service, changes: &mut Vec<Chang
     let Some(policy) = deploy.remove("restart_policy") else {
         return;
     };
-    let condition = policy
-        .get("condition")
-        .and_then(Value::as_str)
-        .unwrap_or("any");
+    let condition = policy.get("condition").and_then(Value::as_str).unwrap_or("any");
     if service.restart.is_none() && condition != "none" {
-        changes.push(change(
-            "restart",
-            name,
-            "deploy.restart_policy",
-            condition,
-            "on-failure",
-            REASON,
-        ));
+        changes.push(change("restart", name, "deploy.restart_policy", condition, "on-failure", REASON));
         service.restart = Some("on-failure".to_owned());
     }
 }
@@ -350,9 +262,7 @@ pub(super) fn left_out(service: &mut Service) {
 fn scheme(port: u16) -> Option<&'static str> {
     match port {
         443 | 8443 | 9443 => Some("https"),
-        80 | 3000..=3099 | 4000 | 4200 | 5000 | 5001 | 5173 | 8000..=8099 | 8888 | 9000 | 9090 => {
-            Some("http")
-        }
+        80 | 3000..=3099 | 4000 | 4200 | 5000 | 5001 | 5173 | 8000..=8099 | 8888 | 9000 | 9090 => Some("http"),
         _ => None,
     }
 }
@@ -370,54 +280,32 @@ pub(super) fn ports(
         let path = format!("ports.{at}");
         let literal = port.published.as_deref().unwrap_or_default();
         if literal.contains('-') {
-            let message =
-                format!("`{name}` publishes the range {literal}, which is not supported yet");
-            faults.push(
-                Diagnostic::error(&["services", name, "ports"], message).hint("name each port"),
-            );
+            let message = format!("`{name}` publishes the range {literal}, which is not supported yet");
+            faults.push(Diagnostic::error(&["services", name, "ports"], message).hint("name each port"));
         }
         if replicas > 1 {
-            let message = format!(
-                "`{name}` publishes a port and has {replicas} containers, which is not supported yet"
-            );
+            let message =
+                format!("`{name}` publishes a port and has {replicas} containers, which is not supported yet");
             faults.push(
-                Diagnostic::error(&["services", name, "ports"], message)
-                    .hint("run one container, or publish nothing"),
+                Diagnostic::error(&["services", name, "ports"], message).hint("run one container, or publish nothing"),
             );
         }
         let protocol = match port.protocol.as_deref() {
             Some("udp") => Protocol::Udp,
             None | Some("tcp") => Protocol::Tcp,
             Some(other) => {
-                let message = format!(
-                    "`{name}` publishes a port over `{other}`; only tcp and udp are supported"
-                );
+                let message = format!("`{name}` publishes a port over `{other}`; only tcp and udp are supported");
                 faults.push(Diagnostic::error(&["services", name, "ports"], message));
                 continue;
             }
         };
-        let same =
-            |other: &&Publish| other.container_port == port.target && other.protocol == protocol;
+        let same = |other: &&Publish| other.container_port == port.target && other.protocol == protocol;
         let ordinal = u16::try_from(published.iter().filter(same).count()).unwrap_or(u16::MAX);
         if !literal.is_empty() {
-            changes.push(change(
-                "host-port",
-                name,
-                &path,
-                literal,
-                "a leased port",
-                "one host port serves one copy",
-            ));
+            changes.push(change("host-port", name, &path, literal, "a leased port", "one host port serves one copy"));
         }
-        let named = port
-            .rest
-            .get("app_protocol")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        let guessed = (protocol == Protocol::Tcp)
-            .then(|| scheme(port.target))
-            .flatten()
-            .map(str::to_owned);
+        let named = port.rest.get("app_protocol").and_then(Value::as_str).map(str::to_owned);
+        let guessed = (protocol == Protocol::Tcp).then(|| scheme(port.target)).flatten().map(str::to_owned);
         published.push(Publish {
             service: name.to_owned(),
             container_port: port.target,

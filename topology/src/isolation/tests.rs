@@ -23,22 +23,20 @@ fn run_with(model: &Value, profiles: &[&str]) -> (Isolated, Vec<Diagnostic>) {
 }
 
 /// A model of one service `web`.
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn web(service: Value) -> Value {
     json!({ "services": { "web": service } })
 }
 
 /// Isolating `model` says exactly this, as `severity path: message`.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn refused(model: Value, expected: &str) {
     let (_, faults) = run(&model);
     let told: Vec<String> = faults
         .iter()
         .map(|fault| {
-            let severity = if fault.severity == Severity::Error {
-                ""
-            } else {
-                "warning "
-            };
+            let severity = if fault.severity == Severity::Error { "" } else { "warning " };
             format!("{severity}{}: {}", fault.path.join("."), fault.message)
         })
         .collect();
@@ -47,18 +45,14 @@ fn refused(model: Value, expected: &str) {
 
 /// Isolating `model` changes exactly this, as `rule path: from → to`, and refuses nothing.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn changed(model: Value, expected: &[&str]) -> Isolated {
     let (isolated, faults) = run(&model);
     assert!(faults.is_empty(), "{faults:#?}");
     let told: Vec<String> = isolated
         .changes
         .iter()
-        .map(|change| {
-            format!(
-                "{} {}.{}: {} → {}",
-                change.rule, change.service, change.path, change.from, change.to
-            )
-        })
+        .map(|change| format!("{} {}.{}: {} → {}", change.rule, change.service, change.path, change.from, change.to))
         .collect();
     assert_eq!(told, expected, "{model}");
     isolated
@@ -67,41 +61,13 @@ fn changed(model: Value, expected: &[&str]) -> Isolated {
 #[test]
 fn what_shares_the_host_is_refused() {
     for (key, value, expected) in [
-        (
-            "privileged",
-            json!(true),
-            "services.web.privileged: `web` is privileged, so it shares the host",
-        ),
-        (
-            "pid",
-            json!("host"),
-            "services.web.pid: `web` shares the host's pid namespace",
-        ),
-        (
-            "ipc",
-            json!("host"),
-            "services.web.ipc: `web` shares the host's ipc namespace",
-        ),
-        (
-            "uts",
-            json!("host"),
-            "services.web.uts: `web` shares the host's uts namespace",
-        ),
-        (
-            "cgroup",
-            json!("host"),
-            "services.web.cgroup: `web` shares the host's cgroup namespace",
-        ),
-        (
-            "userns_mode",
-            json!("host"),
-            "services.web.userns_mode: `web` shares the host's userns_mode namespace",
-        ),
-        (
-            "pid",
-            json!("container:x"),
-            "services.web.pid: `web` joins the pid of a container outside the stack",
-        ),
+        ("privileged", json!(true), "services.web.privileged: `web` is privileged, so it shares the host"),
+        ("pid", json!("host"), "services.web.pid: `web` shares the host's pid namespace"),
+        ("ipc", json!("host"), "services.web.ipc: `web` shares the host's ipc namespace"),
+        ("uts", json!("host"), "services.web.uts: `web` shares the host's uts namespace"),
+        ("cgroup", json!("host"), "services.web.cgroup: `web` shares the host's cgroup namespace"),
+        ("userns_mode", json!("host"), "services.web.userns_mode: `web` shares the host's userns_mode namespace"),
+        ("pid", json!("container:x"), "services.web.pid: `web` joins the pid of a container outside the stack"),
         (
             "network_mode",
             json!("host"),
@@ -122,31 +88,15 @@ fn what_shares_the_host_is_refused() {
             json!(["container:x:ro"]),
             "services.web.volumes_from: `web` takes volumes from a container outside the stack",
         ),
-        (
-            "external_links",
-            json!(["x"]),
-            "services.web.external_links: `web` links to a container outside the stack",
-        ),
+        ("external_links", json!(["x"]), "services.web.external_links: `web` links to a container outside the stack"),
         (
             "mac_address",
             json!("02:42:ac:11:00:01"),
             "services.web.mac_address: `web` fixes a MAC address, which a second copy cannot have",
         ),
-        (
-            "provider",
-            json!({"type": "x"}),
-            "services.web.provider: `web` uses a provider, which is not supported yet",
-        ),
-        (
-            "models",
-            json!({"m": {}}),
-            "services.web.models: `web` uses models, which is not supported yet",
-        ),
-        (
-            "pre_stop",
-            json!([]),
-            "services.web.pre_stop: `web` uses `pre_stop` hooks, which is not supported yet",
-        ),
+        ("provider", json!({"type": "x"}), "services.web.provider: `web` uses a provider, which is not supported yet"),
+        ("models", json!({"m": {}}), "services.web.models: `web` uses models, which is not supported yet"),
+        ("pre_stop", json!([]), "services.web.pre_stop: `web` uses `pre_stop` hooks, which is not supported yet"),
         (
             "credential_spec",
             json!({}),
@@ -177,11 +127,7 @@ fn what_shares_the_host_is_refused() {
             json!(["/dev/kvm"]),
             "warning services.web.devices: `web` uses `devices` of the host, which every copy shares",
         ),
-        (
-            "gpus",
-            json!("all"),
-            "warning services.web.gpus: `web` uses `gpus` of the host, which every copy shares",
-        ),
+        ("gpus", json!("all"), "warning services.web.gpus: `web` uses `gpus` of the host, which every copy shares"),
         (
             "networks",
             json!({"default": {"ipv4_address": "10.0.0.2"}}),
@@ -201,13 +147,7 @@ fn what_shares_the_host_is_refused() {
 fn binds_outside_the_folder_are_refused() {
     let mount = |mount: Value| web(json!({"image": "x", "volumes": [mount]}));
     let bind = |source: &str| mount(json!({"type": "bind", "source": source, "target": "/t"}));
-    for source in [
-        "/etc",
-        "/var/lib/x",
-        &format!("{CHECKOUT}/../x"),
-        &format!("{CHECKOUT}x"),
-        "",
-    ] {
+    for source in ["/etc", "/var/lib/x", &format!("{CHECKOUT}/../x"), &format!("{CHECKOUT}x"), ""] {
         let shown = source.replace(CHECKOUT, ".");
         refused(
             bind(source),
@@ -216,11 +156,7 @@ fn binds_outside_the_folder_are_refused() {
             ),
         );
     }
-    for source in [
-        CHECKOUT.to_owned(),
-        format!("{CHECKOUT}/src"),
-        format!("{CHECKOUT}/a..b"),
-    ] {
+    for source in [CHECKOUT.to_owned(), format!("{CHECKOUT}/src"), format!("{CHECKOUT}/a..b")] {
         changed(bind(&source), &[]);
     }
     refused(
@@ -241,11 +177,7 @@ fn binds_outside_the_folder_are_refused() {
 #[test]
 fn shared_networks_and_volumes_are_refused() {
     for (kind, object, expected) in [
-        (
-            "networks",
-            json!({"external": true}),
-            "networks.n: network `n` is external: every copy would share it",
-        ),
+        ("networks", json!({"external": true}), "networks.n: network `n` is external: every copy would share it"),
         (
             "networks",
             json!({"ipam": {"config": [{"subnet": "10.0.0.0/24"}]}}),
@@ -266,11 +198,7 @@ fn shared_networks_and_volumes_are_refused() {
             json!({"labels": {"dev.sidestack.x": ""}}),
             "networks.n.labels: network `n` sets the label `dev.sidestack.x`, which tells what belongs to whom",
         ),
-        (
-            "volumes",
-            json!({"external": true}),
-            "volumes.n: volume `n` is external: every copy would write to it",
-        ),
+        ("volumes", json!({"external": true}), "volumes.n: volume `n` is external: every copy would write to it"),
         (
             "volumes",
             json!({"driver_opts": {"type": "none", "o": "bind", "device": "/srv"}}),
@@ -281,27 +209,13 @@ fn shared_networks_and_volumes_are_refused() {
             json!({"labels": {"com.docker.compose.volume": ""}}),
             "volumes.n.labels: volume `n` sets the label `com.docker.compose.volume`, which tells what belongs to whom",
         ),
-        (
-            "secrets",
-            json!({"external": true}),
-            "secrets.n: the external secret `n` exists in Swarm only",
-        ),
-        (
-            "configs",
-            json!({"external": true}),
-            "configs.n: the external config `n` exists in Swarm only",
-        ),
+        ("secrets", json!({"external": true}), "secrets.n: the external secret `n` exists in Swarm only"),
+        ("configs", json!({"external": true}), "configs.n: the external config `n` exists in Swarm only"),
     ] {
         refused(json!({"services": {}, kind: {"n": object}}), expected);
     }
-    refused(
-        json!({"services": {}, "models": {"m": {}}}),
-        "models: `models` are not supported",
-    );
-    changed(
-        json!({"services": {}, "volumes": {"t": {"driver_opts": {"type": "tmpfs", "device": "tmpfs"}}}}),
-        &[],
-    );
+    refused(json!({"services": {}, "models": {"m": {}}}), "models: `models` are not supported");
+    changed(json!({"services": {}, "volumes": {"t": {"driver_opts": {"type": "tmpfs", "device": "tmpfs"}}}}), &[]);
 }
 
 #[test]
@@ -317,18 +231,8 @@ fn names_are_scoped_and_default_ones_are_no_change() {
             "volume-name b.name: shared → named after the instance",
         ],
     );
-    assert!(
-        isolated
-            .networks
-            .values()
-            .all(|network| network.name.is_none())
-    );
-    assert!(
-        isolated
-            .volumes
-            .values()
-            .all(|volume| volume.name.is_none())
-    );
+    assert!(isolated.networks.values().all(|network| network.name.is_none()));
+    assert!(isolated.volumes.values().all(|volume| volume.name.is_none()));
 }
 
 #[test]
@@ -352,14 +256,8 @@ fn container_names_live_on_as_aliases_and_references_follow() {
         serde_json::to_value(&web.networks).unwrap(),
         json!({"a": {"aliases": ["w", "shop-web"]}, "b": {"aliases": ["shop-web"]}})
     );
-    assert_eq!(
-        isolated.services["side"].after["web"].condition,
-        crate::compose::Condition::Started
-    );
-    assert_eq!(
-        isolated.services["side"].compose.network_mode.as_deref(),
-        Some("service:web")
-    );
+    assert_eq!(isolated.services["side"].after["web"].condition, crate::compose::Condition::Started);
+    assert_eq!(isolated.services["side"].compose.network_mode.as_deref(), Some("service:web"));
     assert!(isolated.services["alone"].compose.networks.is_empty());
 }
 
@@ -379,15 +277,11 @@ fn a_shared_namespace_publishes_nothing() {
         "services.side.network_mode: `side` needs the service `wep`, which does not exist",
     );
     refused(
-        model(
-            json!({"image": "x", "depends_on": {"db": {"condition": "service_healthy", "required": true}}}),
-        ),
+        model(json!({"image": "x", "depends_on": {"db": {"condition": "service_healthy", "required": true}}})),
         "services.side.depends_on: `side` needs the service `db`, which does not exist",
     );
     let optional = changed(
-        model(
-            json!({"image": "x", "depends_on": {"db": {"condition": "service_healthy", "required": false}}}),
-        ),
+        model(json!({"image": "x", "depends_on": {"db": {"condition": "service_healthy", "required": false}}})),
         &[],
     );
     assert!(optional.services["side"].after.is_empty());
@@ -402,19 +296,10 @@ fn profiles_and_scale_decide_who_runs() {
             "debug": {"image": "x", "profiles": ["debug", "dev"]},
             "none": {"image": "x", "scale": 0},
         }}),
-        &[
-            "scale web.depends_on.none: none → not waited for",
-            "profile debug.profiles: debug, dev → not started",
-        ],
+        &["scale web.depends_on.none: none → not waited for", "profile debug.profiles: debug, dev → not started"],
     );
-    assert_eq!(
-        isolated.services.keys().collect::<Vec<_>>(),
-        ["db", "none", "web"]
-    );
-    assert_eq!(
-        isolated.services["web"].after.keys().collect::<Vec<_>>(),
-        ["db"]
-    );
+    assert_eq!(isolated.services.keys().collect::<Vec<_>>(), ["db", "none", "web"]);
+    assert_eq!(isolated.services["web"].after.keys().collect::<Vec<_>>(), ["db"]);
     assert!(isolated.services["db"].compose.profiles.is_empty());
     assert_eq!(isolated.services["none"].compose.replicas(), 0);
 }
@@ -443,21 +328,13 @@ fn a_profile_that_is_on_runs_its_services_and_what_they_need() {
 #[test]
 fn restart_policies_leave_the_order_to_sidestack() {
     for (service, policy, change) in [
-        (
-            json!({"restart": "always"}),
-            Some("on-failure"),
-            Some("restart web.restart: always → on-failure"),
-        ),
+        (json!({"restart": "always"}), Some("on-failure"), Some("restart web.restart: always → on-failure")),
         (
             json!({"restart": "unless-stopped"}),
             Some("on-failure"),
             Some("restart web.restart: unless-stopped → on-failure"),
         ),
-        (
-            json!({"restart": "on-failure:3"}),
-            Some("on-failure:3"),
-            None,
-        ),
+        (json!({"restart": "on-failure:3"}), Some("on-failure:3"), None),
         (json!({"restart": "no"}), Some("no"), None),
         (json!({}), None, None),
         (
@@ -465,21 +342,12 @@ fn restart_policies_leave_the_order_to_sidestack() {
             Some("on-failure"),
             Some("restart web.deploy.restart_policy: any → on-failure"),
         ),
-        (
-            json!({"deploy": {"restart_policy": {"condition": "none"}}}),
-            None,
-            None,
-        ),
+        (json!({"deploy": {"restart_policy": {"condition": "none"}}}), None, None),
     ] {
         let isolated = changed(web(service), &change.into_iter().collect::<Vec<_>>());
         let compose = &isolated.services["web"].compose;
         assert_eq!(compose.restart.as_deref(), policy);
-        assert!(
-            compose
-                .deploy
-                .as_ref()
-                .is_none_or(|deploy| !deploy.contains_key("restart_policy"))
-        );
+        assert!(compose.deploy.as_ref().is_none_or(|deploy| !deploy.contains_key("restart_policy")));
     }
 }
 
@@ -492,38 +360,18 @@ fn ports_become_leases() {
             {"target": 80, "protocol": "udp"},
             {"target": 9999, "app_protocol": "h2"},
         ]})),
-        &[
-            "host-port web.ports.0: 8080 → a leased port",
-            "host-port web.ports.1: 8081 → a leased port",
-        ],
+        &["host-port web.ports.0: 8080 → a leased port", "host-port web.ports.1: 8081 → a leased port"],
     );
     let told: Vec<_> = isolated
         .publishes
         .iter()
-        .map(|publish| {
-            (
-                publish.key(),
-                publish.protocol.to_string(),
-                publish.scheme.as_deref(),
-                publish.own,
-            )
-        })
+        .map(|publish| (publish.key(), publish.protocol.to_string(), publish.scheme.as_deref(), publish.own))
         .collect();
     assert_eq!(
         told,
         [
-            (
-                "web/80/0".to_owned(),
-                "tcp".to_owned(),
-                Some("http"),
-                Some(8080)
-            ),
-            (
-                "web/80/1".to_owned(),
-                "tcp".to_owned(),
-                Some("http"),
-                Some(8081)
-            ),
+            ("web/80/0".to_owned(), "tcp".to_owned(), Some("http"), Some(8080)),
+            ("web/80/1".to_owned(), "tcp".to_owned(), Some("http"), Some(8081)),
             ("web/80/0".to_owned(), "udp".to_owned(), None, None),
             ("web/9999/0".to_owned(), "tcp".to_owned(), Some("h2"), None),
         ]
@@ -547,16 +395,11 @@ fn ports_become_leases() {
 #[test]
 fn addresses_of_the_stack_itself_are_refused() {
     let model = |value: &str| {
-        web(
-            json!({"image": "x", "environment": {"URL": value}, "ports": [{"target": 80, "published": "8080"}]}),
-        )
+        web(json!({"image": "x", "environment": {"URL": value}, "ports": [{"target": 80, "published": "8080"}]}))
     };
-    for value in [
-        "http://localhost:8080",
-        "http://127.0.0.1:8080/x",
-        "host.docker.internal:8080",
-        "a,http://0.0.0.0:8080",
-    ] {
+    for value in
+        ["http://localhost:8080", "http://127.0.0.1:8080/x", "host.docker.internal:8080", "a,http://0.0.0.0:8080"]
+    {
         refused(
             model(value),
             "services.web.environment.URL: `URL` of `web` names the stack's own host port 8080, which differs in every copy",
@@ -569,10 +412,7 @@ fn addresses_of_the_stack_itself_are_refused() {
         "http://web:8080",
         "localhost:80",
     ] {
-        changed(
-            model(value),
-            &["host-port web.ports.0: 8080 → a leased port"],
-        );
+        changed(model(value), &["host-port web.ports.0: 8080 → a leased port"]);
     }
 }
 
@@ -591,44 +431,30 @@ fn files_are_mounted_or_delivered() {
         &[],
     );
     let web = &isolated.services["web"];
-    let told: Vec<_> = web
-        .deliveries
-        .iter()
-        .map(|d| (d.path.as_str(), d.mode, d.uid, secret::shown(&d.content)))
-        .collect();
+    let told: Vec<_> =
+        web.deliveries.iter().map(|d| (d.path.as_str(), d.mode, d.uid, secret::shown(&d.content))).collect();
     assert_eq!(
         told,
-        [
-            ("/run/secrets/env", 0o444, 0, "‹env:S›".to_owned()),
-            ("/etc/x.conf", 0o440, 5, "a $ b".to_owned())
-        ]
+        [("/run/secrets/env", 0o444, 0, "‹env:S›".to_owned()), ("/etc/x.conf", 0o440, 5, "a $ b".to_owned())]
     );
     assert_eq!(web.compose.secrets.len(), 1);
     assert!(web.compose.configs.is_empty());
-    assert_eq!(
-        isolated.file_objects.secrets.keys().collect::<Vec<_>>(),
-        ["file"]
-    );
+    assert_eq!(isolated.file_objects.secrets.keys().collect::<Vec<_>>(), ["file"]);
     assert_eq!(isolated.file_objects.secrets["file"].name, None);
     let model = |more: Value| {
         let mut service = json!({"image": "x", "secrets": [{"source": "env"}]});
-        service
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+        service.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({"services": {"web": service}, "secrets": {"env": {"environment": "S"}}})
     };
     refused(
         model(json!({"read_only": true})),
         "services.web.secrets: secrets `env` cannot be put into `web`, whose file system is read-only",
     );
-    let hidden = "services.web.tmpfs: `/run/secrets/env` of `web` would stand under the tmpfs `/run`, where it cannot be seen";
+    let hidden =
+        "services.web.tmpfs: `/run/secrets/env` of `web` would stand under the tmpfs `/run`, where it cannot be seen";
     refused(model(json!({"tmpfs": ["/run:size=1m"]})), hidden);
     refused(model(json!({"tmpfs": "/run"})), hidden);
-    refused(
-        model(json!({"volumes": [{"type": "tmpfs", "target": "/run"}]})),
-        hidden,
-    );
+    refused(model(json!({"volumes": [{"type": "tmpfs", "target": "/run"}]})), hidden);
     changed(model(json!({"tmpfs": ["/run/sec", "/tmp"]})), &[]);
 }
 
@@ -643,10 +469,7 @@ fn hooks_are_the_runtimes() {
     );
     let hooks = &isolated.services["web"].post_start;
     assert_eq!(hooks[0].command, ["a", "b"]);
-    assert_eq!(
-        (hooks[0].user.as_deref(), &hooks[0].environment[..]),
-        (Some("u"), &["K=v".to_owned()][..])
-    );
+    assert_eq!((hooks[0].user.as_deref(), &hooks[0].environment[..]), (Some("u"), &["K=v".to_owned()][..]));
     assert_eq!(hooks[1].command, ["/bin/sh", "-c", "echo hi"]);
     assert!(isolated.services["web"].compose.post_start.is_empty());
 }
@@ -669,10 +492,7 @@ fn tokens_and_placeholders_cannot_be_forged() {
             "services.web.environment.K: `services.web.environment.K` holds one of the characters U+E0F0 to U+E0F3, which are reserved",
         );
     }
-    refused(
-        environment("a\0b"),
-        "services.web.environment.K: `services.web.environment.K` holds a NUL",
-    );
+    refused(environment("a\0b"), "services.web.environment.K: `services.web.environment.K` holds a NUL");
     refused(
         web(json!({"image": "x", "labels": {token("env:A", Encoding::Raw): "v"}})),
         "services.web.labels.‹env:A›: `services.web.labels.‹env:A›` holds a secret in a key, where none can stand",

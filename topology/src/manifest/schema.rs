@@ -15,14 +15,8 @@ pub fn schema() -> Value {
         let nullable = value.clone();
         *value = json!({"description": format!("Merged over the stack's own `{key}`; null removes"), "anyOf": [nullable, {"type": "null"}]});
     }
-    properties.insert(
-        "sidestack".to_owned(),
-        json!({"description": "The format's version", "const": 1}),
-    );
-    properties.insert(
-        "workspace".to_owned(),
-        name("The project's name; else the folder's"),
-    );
+    properties.insert("sidestack".to_owned(), json!({"description": "The format's version", "const": 1}));
+    properties.insert("workspace".to_owned(), name("The project's name; else the folder's"));
     properties.insert(
         "environments".to_owned(),
         json!({
@@ -70,8 +64,7 @@ fn name(description: &str) -> Value {
 
 /// The keys that environments can change too.
 fn stack_keys() -> serde_json::Map<String, Value> {
-    let texts =
-        json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
+    let texts = json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
     let mut compose = texts.clone();
     compose["description"] = json!("The compose files, relative to this file: one or a list");
     let keys = [
@@ -107,9 +100,7 @@ fn stack_keys() -> serde_json::Map<String, Value> {
             }),
         ),
     ];
-    keys.into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn resource() -> Value {

@@ -32,10 +32,7 @@ fn environments_merge_deeply() {
     let dev = document.resolve("dev").unwrap();
     assert_eq!(dev.env["LOG_LEVEL"], "debug");
     assert_eq!(dev.env["N"], "3");
-    assert_eq!(
-        secret::shown(&dev.env["STRIPE_KEY"]),
-        "‹keychain:shop/stripe›"
-    );
+    assert_eq!(secret::shown(&dev.env["STRIPE_KEY"]), "‹keychain:shop/stripe›");
     let demo = document.resolve("demo").unwrap();
     assert_eq!(demo.env["LOG_LEVEL"], "info");
     assert!(!demo.env.contains_key("N"));
@@ -43,10 +40,7 @@ fn environments_merge_deeply() {
     assert_eq!(db.arrangement, Some(Arrangement::Failover));
     assert_eq!(db.rest["databases"], serde_json::json!(["shop", "jobs"]));
     let cache = &demo.resources[&"cache".parse().unwrap()];
-    assert_eq!(
-        (cache.engine.as_deref(), cache.settings.len()),
-        (Some("redis"), 1)
-    );
+    assert_eq!((cache.engine.as_deref(), cache.settings.len()), (Some("redis"), 1));
 }
 
 #[test]
@@ -84,15 +78,9 @@ environments:
         ("env.2X", 13, 15),
         ("compose.0", 10, 11),
     ] {
-        assert!(
-            seen.contains(&(expected.0.to_owned(), expected.1, expected.2)),
-            "{expected:?} in {seen:#?}"
-        );
+        assert!(seen.contains(&(expected.0.to_owned(), expected.1, expected.2)), "{expected:?} in {seen:#?}");
     }
-    let misspelt = faults
-        .iter()
-        .find(|fault| fault.path == ["resorces"])
-        .unwrap();
+    let misspelt = faults.iter().find(|fault| fault.path == ["resorces"]).unwrap();
     assert_eq!(misspelt.hint.as_deref(), Some("did you mean `resources`?"));
 }
 

@@ -47,11 +47,9 @@ fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, Option<u16
 pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
     for publish in &draft.publishes {
         match host_port(&plan.placement, publish) {
-            Ok(host_port) => plan.ports.push(PlannedPort {
-                publish: publish.clone(),
-                host_ip: LOOPBACK.to_owned(),
-                host_port,
-            }),
+            Ok(host_port) => {
+                plan.ports.push(PlannedPort { publish: publish.clone(), host_ip: LOOPBACK.to_owned(), host_port });
+            }
             Err(offset) => {
                 let (key, most) = (publish.key(), Slot::PORTS);
                 let message = match offset {
@@ -92,10 +90,7 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
                         && planned.publish.container_port == port.port
                         && planned.publish.protocol == port.protocol
                 });
-                (
-                    LOOPBACK.to_owned(),
-                    found.map_or(0, |planned| planned.host_port),
-                )
+                (LOOPBACK.to_owned(), found.map_or(0, |planned| planned.host_port))
             }
         };
         if port.primary {
@@ -108,12 +103,8 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
 
 /// What every template of a resource sees.
 pub(super) fn context(name: &ResourceName, resource: &Resolved) -> serde_json::Map<String, Value> {
-    let ports: serde_json::Map<String, Value> = resource
-        .module
-        .ports
-        .iter()
-        .map(|(key, port)| (key.clone(), Value::from(port.port)))
-        .collect();
+    let ports: serde_json::Map<String, Value> =
+        resource.module.ports.iter().map(|(key, port)| (key.clone(), Value::from(port.port))).collect();
     let value = json!({
         "resource": name.as_str(),
         "image": resource.version.image,

@@ -16,9 +16,7 @@ pub(super) fn clashes(draft: &Draft, faults: &mut Vec<Diagnostic>) {
                 faults.push(
                     Diagnostic::error(
                         &["resources", name.as_str()],
-                        format!(
-                            "resources `{other}` and `{name}` both become the service `{service}`"
-                        ),
+                        format!("resources `{other}` and `{name}` both become the service `{service}`"),
                     )
                     .hint("rename one of them"),
                 );
@@ -50,9 +48,7 @@ pub(super) fn volume_clashes(draft: &Draft, faults: &mut Vec<Diagnostic>) {
                     Some(other) => format!("resource `{other}`"),
                     None => continue,
                 };
-                let message = format!(
-                    "resource `{name}` and {other} would both write to the volume `{volume}`"
-                );
+                let message = format!("resource `{name}` and {other} would both write to the volume `{volume}`");
                 let fault = Diagnostic::error(&["resources", name.as_str()], message);
                 faults.push(fault.hint("rename the resource or the volume"));
             }
@@ -69,54 +65,29 @@ pub(super) fn volume_key(service: &str, volume: &str) -> String {
 pub(super) fn bindings(manifest: &Manifest, draft: &mut Draft, faults: &mut Vec<Diagnostic>) {
     for (service, wanted) in &manifest.inject {
         if !draft.services.contains_key(service) {
-            let fault = Diagnostic::error(
-                &["inject", service],
-                format!("no compose file has a service `{service}`"),
-            );
-            faults.push(
-                match nearest(service, draft.services.keys().map(String::as_str)) {
-                    Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                    None if draft.services.is_empty() => {
-                        fault.hint("name the compose files under `compose:`")
-                    }
-                    None => {
-                        let known = draft
-                            .services
-                            .keys()
-                            .map(String::as_str)
-                            .collect::<Vec<_>>()
-                            .join(", ");
-                        fault.hint(format!("there are {known}"))
-                    }
-                },
-            );
+            let fault = Diagnostic::error(&["inject", service], format!("no compose file has a service `{service}`"));
+            faults.push(match nearest(service, draft.services.keys().map(String::as_str)) {
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
+                None if draft.services.is_empty() => fault.hint("name the compose files under `compose:`"),
+                None => {
+                    let known = draft.services.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                    fault.hint(format!("there are {known}"))
+                }
+            });
             continue;
         }
         for (at, name) in wanted.iter().enumerate() {
             let path = ["inject", service, &at.to_string()];
             let resource = name.parse::<ResourceName>().ok();
-            let known = resource
-                .as_ref()
-                .is_some_and(|resource| manifest.resources.contains_key(resource));
+            let known = resource.as_ref().is_some_and(|resource| manifest.resources.contains_key(resource));
             if let (true, Some(resource)) = (known, resource) {
-                draft
-                    .bindings
-                    .entry(service.clone())
-                    .or_default()
-                    .push(resource);
+                draft.bindings.entry(service.clone()).or_default().push(resource);
             } else if manifest.env.contains_key(name) || looks_like_variable(name) {
-                draft
-                    .wanted
-                    .entry(service.clone())
-                    .or_default()
-                    .push(name.clone());
+                draft.wanted.entry(service.clone()).or_default().push(name.clone());
             } else {
                 let candidates = manifest.resources.keys().map(ResourceName::as_str);
                 let candidates = candidates.chain(manifest.env.keys().map(String::as_str));
-                let fault = Diagnostic::error(
-                    &path,
-                    format!("`{name}` is neither a resource nor a variable"),
-                );
+                let fault = Diagnostic::error(&path, format!("`{name}` is neither a resource nor a variable"));
                 faults.push(match nearest(name, candidates) {
                     Some(near) => fault.hint(format!("did you mean `{near}`?")),
                     None => fault.hint("name a resource of this stack, or a variable in capitals"),

@@ -22,24 +22,14 @@ impl Clients {
     pub(super) fn new(draft: &Draft, plan: &Plan, faults: &mut Vec<Diagnostic>) -> Self {
         let templates = Templates::default();
         let base = |(name, resource)| Context::new(addresses::context(name, resource));
-        let bases: BTreeMap<&ResourceName, Context> = draft
-            .resources
-            .iter()
-            .map(|entry| (entry.0, base(entry)))
-            .collect();
+        let bases: BTreeMap<&ResourceName, Context> =
+            draft.resources.iter().map(|entry| (entry.0, base(entry))).collect();
         let all = |vantage: Vantage, faults: &mut Vec<Diagnostic>| -> BTreeMap<_, _> {
             draft
                 .resources
                 .iter()
                 .map(|(name, resource)| {
-                    let values = client(
-                        name,
-                        resource,
-                        (vantage, &bases[name]),
-                        plan,
-                        &templates,
-                        faults,
-                    );
+                    let values = client(name, resource, (vantage, &bases[name]), plan, &templates, faults);
                     (name.clone(), values)
                 })
                 .collect()
@@ -61,18 +51,12 @@ impl Clients {
     }
 
     /// As containers of the project see a resource.
-    pub(super) fn inside(
-        &self,
-        resource: &ResourceName,
-    ) -> impl Iterator<Item = (&String, &String)> {
+    pub(super) fn inside(&self, resource: &ResourceName) -> impl Iterator<Item = (&String, &String)> {
         self.inside.get(resource).into_iter().flatten()
     }
 
     /// As the host sees it.
-    pub(super) fn outside(
-        &self,
-        resource: &ResourceName,
-    ) -> impl Iterator<Item = (&String, &String)> {
+    pub(super) fn outside(&self, resource: &ResourceName) -> impl Iterator<Item = (&String, &String)> {
         self.outside.get(resource).into_iter().flatten()
     }
 }
@@ -97,10 +81,7 @@ fn client(
                 None => return,
                 Some(_) => format!("two variables of `{name}` would be called `{key}`"),
             },
-            Err(error) => format!(
-                "module `{}`, variable `{key}`: {error}",
-                resource.module.name
-            ),
+            Err(error) => format!("module `{}`, variable `{key}`: {error}", resource.module.name),
         };
         faults.push(Diagnostic::error(&["resources", name.as_str()], fault));
     };
@@ -119,11 +100,7 @@ fn client(
     if resource.conventional {
         for (key, template) in &variables.conventional {
             // A resource called `database` gives `DATABASE_URL` already.
-            if !variables
-                .prefixed
-                .keys()
-                .any(|own| format!("{prefix}_{own}") == *key)
-            {
+            if !variables.prefixed.keys().any(|own| format!("{prefix}_{own}") == *key) {
                 render(key.clone(), template, &context);
             }
         }

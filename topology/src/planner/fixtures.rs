@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 
 use sidestack_topology::manifest::{Document, Manifest};
 use sidestack_topology::module::{
-    Arrangement, Characteristic, Credential, EngineVersion, FileTemplate, Fragment, Health, Module,
-    Port, Protocol, Provision, Setting, SettingKind, Variables,
+    Arrangement, Characteristic, Credential, EngineVersion, FileTemplate, Fragment, Health, Module, Port, Protocol,
+    Provision, Setting, SettingKind, Variables,
 };
 use sidestack_topology::names::Slot;
 use sidestack_topology::plan::Placement;
 use sidestack_topology::planner::{Draft, place};
 
 fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
-    pairs
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
@@ -69,27 +66,12 @@ pub(super) fn postgres() -> Module {
         secret: false,
     };
     module.settings = BTreeMap::from([
-        (
-            "connections".to_owned(),
-            setting(SettingKind::Integer { min: 1, max: 999 }, Some(100.into())),
-        ),
+        ("connections".to_owned(), setting(SettingKind::Integer { min: 1, max: 999 }, Some(100.into()))),
         ("locale".to_owned(), setting(SettingKind::String, None)),
     ]);
     module.credentials = BTreeMap::from([
-        (
-            "user".to_owned(),
-            Credential {
-                default: "postgres".to_owned(),
-                secret: false,
-            },
-        ),
-        (
-            "password".to_owned(),
-            Credential {
-                default: "postgres".to_owned(),
-                secret: true,
-            },
-        ),
+        ("user".to_owned(), Credential { default: "postgres".to_owned(), secret: false }),
+        ("password".to_owned(), Credential { default: "postgres".to_owned(), secret: true }),
     ]);
     let health = Health {
         test: words(["CMD", "pg_isready", "-U", "{{ credentials.user }}"]),
@@ -129,15 +111,9 @@ pub(super) fn postgres() -> Module {
             ("HOST", "{{ host }}"),
             ("PORT", "{{ port }}"),
         ]),
-        each: one(
-            "databases",
-            texts([("URL", &format!("{url}/{{{{ name }}}}"))]),
-        ),
+        each: one("databases", texts([("URL", &format!("{url}/{{{{ name }}}}"))])),
         conventional: texts([
-            (
-                "DATABASE_URL",
-                &format!("{url}/{{{{ provisions.databases[0] }}}}"),
-            ),
+            ("DATABASE_URL", &format!("{url}/{{{{ provisions.databases[0] }}}}")),
             ("PGHOST", "{{ host }}"),
         ]),
     };
@@ -154,16 +130,8 @@ pub(super) fn postgres() -> Module {
 /// A cache without health, of two services.
 pub(super) fn redis() -> Module {
     let mut module = module("redis", "cache", 6379);
-    let main = Fragment {
-        image: "{{ image }}".to_owned(),
-        volumes: texts([("data", "/data")]),
-        ..Fragment::default()
-    };
-    let watch = Fragment {
-        image: "watch".to_owned(),
-        depends_on: words(["main"]),
-        ..Fragment::default()
-    };
+    let main = Fragment { image: "{{ image }}".to_owned(), volumes: texts([("data", "/data")]), ..Fragment::default() };
+    let watch = Fragment { image: "watch".to_owned(), depends_on: words(["main"]), ..Fragment::default() };
     module.services = BTreeMap::from([("main".to_owned(), main), ("watch".to_owned(), watch)]);
     module.variables.prefixed = texts([("URL", "redis://{{ host }}:{{ port }}/0")]);
     module.variables.conventional = texts([("REDIS_URL", "redis://{{ host }}:{{ port }}/0")]);
@@ -172,10 +140,7 @@ pub(super) fn redis() -> Module {
 
 /// Both by name.
 pub(super) fn modules() -> BTreeMap<String, Module> {
-    [postgres(), redis()]
-        .into_iter()
-        .map(|module| (module.name.clone(), module))
-        .collect()
+    [postgres(), redis()].into_iter().map(|module| (module.name.clone(), module)).collect()
 }
 
 /// A manifest from its text, in the environment `dev`.
@@ -183,8 +148,7 @@ pub(super) fn modules() -> BTreeMap<String, Module> {
 /// # Panics
 /// When it is none.
 pub(super) fn manifest(text: &str) -> Manifest {
-    let document =
-        Document::parse("sidestack.yaml", format!("sidestack: 1\n{text}").as_bytes()).unwrap();
+    let document = Document::parse("sidestack.yaml", format!("sidestack: 1\n{text}").as_bytes()).unwrap();
     document.resolve("dev").unwrap()
 }
 

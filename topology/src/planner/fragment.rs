@@ -18,13 +18,7 @@ pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnost
     let templates = Templates::default();
     for (name, resource) in &draft.resources {
         let context = Context::new(addresses::context(name, resource));
-        let mut maker = Maker {
-            name,
-            resource,
-            templates: &templates,
-            context,
-            faults,
-        };
+        let mut maker = Maker { name, resource, templates: &templates, context, faults };
         for (key, fragment) in &resource.module.services {
             let Some(service) = resource.services.get(key) else {
                 continue;
@@ -63,25 +57,14 @@ impl Maker<'_> {
     }
 
     fn render(&mut self, template: &str, context: &Context) -> String {
-        self.templates
-            .render(template, context)
-            .unwrap_or_else(|error| {
-                let message = format!("module `{}`: {error}", self.resource.module.name);
-                self.faults.push(Diagnostic::error(
-                    &["resources", self.name.as_str()],
-                    message,
-                ));
-                String::new()
-            })
+        self.templates.render(template, context).unwrap_or_else(|error| {
+            let message = format!("module `{}`: {error}", self.resource.module.name);
+            self.faults.push(Diagnostic::error(&["resources", self.name.as_str()], message));
+            String::new()
+        })
     }
 
-    fn service(
-        &mut self,
-        key: &str,
-        service: &str,
-        fragment: &Fragment,
-        plan: &mut Plan,
-    ) -> PlannedService {
+    fn service(&mut self, key: &str, service: &str, fragment: &Fragment, plan: &mut Plan) -> PlannedService {
         let mut compose = Service {
             image: Some(self.text(&fragment.image)),
             command: self.words(&fragment.command),
@@ -97,12 +80,7 @@ impl Maker<'_> {
             let volume = super::bind::volume_key(service, volume);
             plan.volumes.entry(volume.clone()).or_default();
             let target = self.text(target);
-            compose.volumes.push(Mount {
-                kind: "volume".to_owned(),
-                source: Some(volume),
-                target,
-                ..Mount::default()
-            });
+            compose.volumes.push(Mount { kind: "volume".to_owned(), source: Some(volume), target, ..Mount::default() });
         }
         self.ports(key, service, &mut compose, plan);
         self.health(fragment, &mut compose);
@@ -113,10 +91,7 @@ impl Maker<'_> {
             .iter()
             .filter_map(|key| {
                 let condition = super::place::ready(self.resource.module.services.get(key));
-                let after = After {
-                    condition,
-                    required: true,
-                };
+                let after = After { condition, required: true };
                 Some((self.resource.services.get(key)?.clone(), after))
             })
             .collect();
@@ -136,22 +111,11 @@ impl Maker<'_> {
         if templates.is_empty() {
             return None;
         }
-        Some(Value::from(
-            templates
-                .iter()
-                .map(|word| self.text(word))
-                .collect::<Vec<_>>(),
-        ))
+        Some(Value::from(templates.iter().map(|word| self.text(word)).collect::<Vec<_>>()))
     }
 
     fn ports(&self, key: &str, service: &str, compose: &mut Service, plan: &Plan) {
-        for port in self
-            .resource
-            .module
-            .ports
-            .values()
-            .filter(|port| port.service == key)
-        {
+        for port in self.resource.module.ports.values().filter(|port| port.service == key) {
             let planned = plan.ports.iter().find(|planned| {
                 planned.publish.service == service
                     && planned.publish.container_port == port.port
@@ -189,10 +153,7 @@ impl Maker<'_> {
         text(rest, "working_dir", &fragment.working_dir);
         text(rest, "stop_signal", &fragment.stop_signal);
         if let Some(seconds) = fragment.stop_grace_period {
-            rest.insert(
-                "stop_grace_period".to_owned(),
-                Value::from(format!("{seconds}s")),
-            );
+            rest.insert("stop_grace_period".to_owned(), Value::from(format!("{seconds}s")));
         }
         if let Some(bytes) = fragment.shm_size {
             rest.insert("shm_size".to_owned(), Value::from(bytes.to_string()));
@@ -202,11 +163,9 @@ impl Maker<'_> {
                 rest.insert(key.to_owned(), Value::from(true));
             }
         }
-        for (key, list) in [
-            ("tmpfs", &fragment.tmpfs),
-            ("cap_add", &fragment.cap_add),
-            ("cap_drop", &fragment.cap_drop),
-        ] {
+        for (key, list) in
+            [("tmpfs", &fragment.tmpfs), ("cap_add", &fragment.cap_add), ("cap_drop", &fragment.cap_drop)]
+        {
             if !list.is_empty() {
                 rest.insert(key.to_owned(), Value::from(list.clone()));
             }
@@ -214,12 +173,7 @@ impl Maker<'_> {
     }
 
     /// Secret files are delivered; the others stand in the tree at a name made of their content.
-    fn files(
-        &mut self,
-        fragment: &Fragment,
-        compose: &mut Service,
-        plan: &mut Plan,
-    ) -> Vec<Delivery> {
+    fn files(&mut self, fragment: &Fragment, compose: &mut Service, plan: &mut Plan) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         for (name, content) in &fragment.secrets {
             let name = self.text(name);
@@ -227,13 +181,7 @@ impl Maker<'_> {
             if content.is_empty() {
                 continue;
             }
-            deliveries.push(Delivery {
-                path: format!("/run/secrets/{name}"),
-                mode: 0o444,
-                uid: 0,
-                gid: 0,
-                content,
-            });
+            deliveries.push(Delivery { path: format!("/run/secrets/{name}"), mode: 0o444, uid: 0, gid: 0, content });
         }
         for key in &fragment.files {
             let Some(file) = self.resource.module.files.get(key).cloned() else {
@@ -242,21 +190,11 @@ impl Maker<'_> {
             let (path, content) = (self.text(&file.path), self.text(&file.content));
             // A secret has no place in the tree, whatever the module says of its file.
             if file.secret || crate::secret::holds(&content) {
-                deliveries.push(Delivery {
-                    path,
-                    mode: file.mode,
-                    uid: 0,
-                    gid: 0,
-                    content,
-                });
+                deliveries.push(Delivery { path, mode: file.mode, uid: 0, gid: 0, content });
                 continue;
             }
             let digest = Sha256::digest(content.as_bytes());
-            let name = digest
-                .iter()
-                .take(12)
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>();
+            let name = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect::<String>();
             let source = format!("{}/{name}", plan.placement.files);
             plan.files.insert(name, content);
             compose.volumes.push(Mount {
@@ -274,26 +212,15 @@ impl Maker<'_> {
         let mut all = Vec::new();
         let module = &self.resource.module;
         let wanted: BTreeMap<&String, &Vec<String>> = self.resource.provisions.iter().collect();
-        for (kind, provision) in module
-            .provisions
-            .iter()
-            .filter(|(_, provision)| provision.service == key)
-        {
+        for (kind, provision) in module.provisions.iter().filter(|(_, provision)| provision.service == key) {
             for name in wanted.get(kind).into_iter().flat_map(|names| names.iter()) {
                 let context = self.context.with(json!({ "name": name }));
                 all.push(Provisioning {
                     resource: self.name.clone(),
                     kind: kind.clone(),
                     name: name.clone(),
-                    command: provision
-                        .command
-                        .iter()
-                        .map(|word| self.render(word, &context))
-                        .collect(),
-                    stdin: provision
-                        .stdin
-                        .as_ref()
-                        .map(|text| self.render(text, &context)),
+                    command: provision.command.iter().map(|word| self.render(word, &context)).collect(),
+                    stdin: provision.stdin.as_ref().map(|text| self.render(text, &context)),
                     user: provision.user.clone(),
                 });
             }

@@ -20,6 +20,7 @@ mod fixtures;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -135,8 +136,8 @@ pub struct Foreign {
 /// A resource, resolved to an engine.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// The module.
-    pub module: Module,
+    /// The module, shared by all resources of its kind.
+    pub module: Arc<Module>,
     /// The version.
     pub version: EngineVersion,
     /// What it was asked for.
@@ -158,17 +159,12 @@ pub struct Resolved {
 impl Draft {
     /// The names of the modules it uses.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
-        self.resources
-            .values()
-            .map(|resource| resource.module.name.as_str())
+        self.resources.values().map(|resource| resource.module.name.as_str())
     }
 
     /// Every service name it will have.
     pub fn service_names(&self) -> impl Iterator<Item = &str> {
-        let own = self
-            .resources
-            .values()
-            .flat_map(|resource| resource.services.values());
+        let own = self.resources.values().flat_map(|resource| resource.services.values());
         self.services.keys().chain(own).map(String::as_str)
     }
 }

@@ -41,9 +41,15 @@ struct Local<'a> {
 }
 
 impl Local<'_> {
+    fn edit(&self, text: &mut String) {
+        // Nearly no text holds one, and the look is one byte wide.
+        if placeholder::forged(text) {
+            *text = self.text(text);
+        }
+    }
+
     fn text(&self, text: &str) -> String {
-        text.replace(placeholder::PROJECT, self.project)
-            .replace(placeholder::CHECKOUT, self.checkout)
+        text.replace(placeholder::PROJECT, self.project).replace(placeholder::CHECKOUT, self.checkout)
     }
 
     /// A part of the model; the detour over JSON is made only where something is open.
@@ -67,10 +73,7 @@ impl Local<'_> {
         kind: &str,
         parts: &BTreeMap<String, T>,
     ) -> BTreeMap<String, T> {
-        parts
-            .iter()
-            .map(|(key, part)| (key.clone(), self.part(part, &[kind, key])))
-            .collect()
+        parts.iter().map(|(key, part)| (key.clone(), self.part(part, &[kind, key]))).collect()
     }
 
     fn hook(&self, hook: &Hook) -> Hook {
@@ -87,11 +90,7 @@ impl Local<'_> {
 /// The plan with everything that comes from compose files.
 pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Diagnostic>) -> Plan {
     let project = placement.target.project();
-    let mut local = Local {
-        project: &project,
-        checkout: &placement.checkout,
-        faults,
-    };
+    let mut local = Local { project: &project, checkout: &placement.checkout, faults };
     let mut plan = Plan {
         placement: placement.clone(),
         project: project.clone(),
@@ -118,21 +117,15 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         .map(|(name, _)| name)
         .collect();
     for (name, foreign) in &draft.services {
-        let compose = local.part(&foreign.compose, &["services", name]);
+        let mut compose = foreign.compose.clone();
+        compose.edit_texts(&|text| local.edit(text));
         let deliveries = foreign
             .deliveries
             .iter()
-            .map(|delivery| crate::plan::Delivery {
-                content: local.text(&delivery.content),
-                ..delivery.clone()
-            });
+            .map(|delivery| crate::plan::Delivery { content: local.text(&delivery.content), ..delivery.clone() });
         let planned = PlannedService {
             deliveries: deliveries.collect(),
-            post_start: foreign
-                .post_start
-                .iter()
-                .map(|hook| local.hook(hook))
-                .collect(),
+            post_start: foreign.post_start.iter().map(|hook| local.hook(hook)).collect(),
             replicas: compose.replicas(),
             compose,
             after: foreign.after.clone(),
@@ -164,9 +157,7 @@ fn image_tags(draft: &Draft, plan: &mut Plan) {
         let own = service.compose.image.take();
         service.compose.pull_policy = None;
         if let Some(own) = own {
-            let to = tag
-                .clone()
-                .unwrap_or_else(|| format!("{}-{name}", plan.project));
+            let to = tag.clone().unwrap_or_else(|| format!("{}-{name}", plan.project));
             plan.changes.push(Change {
                 rule: "image-tag",
                 service: name.clone(),
@@ -180,11 +171,7 @@ fn image_tags(draft: &Draft, plan: &mut Plan) {
         // Without a digest the name is left to Compose, which makes it the project's own.
         service.compose.image = tag;
     }
-    for (name, service) in plan
-        .services
-        .iter_mut()
-        .filter(|(_, service)| service.compose.build.is_none())
-    {
+    for (name, service) in plan.services.iter_mut().filter(|(_, service)| service.compose.build.is_none()) {
         let Some(from) = &service.compose.image else {
             continue;
         };
@@ -213,10 +200,7 @@ fn build_tag(name: &str, foreign: &Foreign, plan: &Plan) -> Option<String> {
     let mut build = serde_json::Value::Object(build);
     placeholder::fill(&mut build, &plan.project, placeholder::CHECKOUT);
     let digest = hex(&Sha256::digest(format!("{context}\n{}", canonical(&build))));
-    let (workspace, service) = (
-        &plan.placement.target.workspace,
-        crate::names::dns_label(name),
-    );
+    let (workspace, service) = (&plan.placement.target.workspace, crate::names::dns_label(name));
     Some(format!("sidestack-{workspace}_{service}:{}", &digest[..16]))
 }
 
@@ -262,20 +246,11 @@ fn volume_name(project: &str, key: &str, generation: u32) -> String {
 /// Who is given a resource starts when it is ready.
 fn wait_for_resources(draft: &Draft, plan: &mut Plan) {
     for (consumer, resources) in &draft.bindings {
-        for resource in resources
-            .iter()
-            .filter_map(|name| draft.resources.get(name))
-        {
+        for resource in resources.iter().filter_map(|name| draft.resources.get(name)) {
             for (key, service) in &resource.services {
                 let condition = ready(resource.module.services.get(key));
                 if let Some(consumer) = plan.services.get_mut(consumer) {
-                    consumer.after.insert(
-                        service.clone(),
-                        After {
-                            condition,
-                            required: true,
-                        },
-                    );
+                    consumer.after.insert(service.clone(), After { condition, required: true });
                 }
             }
         }
@@ -317,23 +292,14 @@ fn joins(draft: &Draft) -> BTreeMap<String, BTreeSet<String>> {
     let mut joins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for resource in draft.resources.values() {
         for service in resource.services.values() {
-            joins
-                .entry(service.clone())
-                .or_default()
-                .insert("default".to_owned());
+            joins.entry(service.clone()).or_default().insert("default".to_owned());
         }
     }
     for (consumer, resources) in &draft.bindings {
         let networks = networks_of(draft, consumer);
-        for resource in resources
-            .iter()
-            .filter_map(|name| draft.resources.get(name))
-        {
+        for resource in resources.iter().filter_map(|name| draft.resources.get(name)) {
             for service in resource.services.values() {
-                joins
-                    .entry(service.clone())
-                    .or_default()
-                    .extend(networks.iter().cloned());
+                joins.entry(service.clone()).or_default().extend(networks.iter().cloned());
             }
         }
     }
@@ -346,10 +312,7 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
     for (name, service) in &mut plan.services {
         let compose = &mut service.compose;
         if let (Some(networks), Some(_)) = (joins.get(name), &service.resource) {
-            compose.networks = networks
-                .iter()
-                .map(|network| (network.clone(), None))
-                .collect();
+            compose.networks = networks.iter().map(|network| (network.clone(), None)).collect();
         } else if compose.networks.is_empty() && compose.network_mode.is_none() {
             compose.networks.insert("default".to_owned(), None);
         }
@@ -365,32 +328,21 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
 pub(super) fn unreachable(draft: &Draft, faults: &mut Vec<Diagnostic>) {
     let internal = |network: &String| {
         let network = draft.networks.get(network).map(|network| &network.rest);
-        network
-            .and_then(|rest| rest.get("internal"))
-            .and_then(serde_json::Value::as_bool)
-            == Some(true)
+        network.and_then(|rest| rest.get("internal")).and_then(serde_json::Value::as_bool) == Some(true)
     };
     let joins = joins(draft);
     let mut told = BTreeSet::new();
     for publish in &draft.publishes {
         let service = &publish.service;
-        let networks = joins
-            .get(service)
-            .cloned()
-            .unwrap_or_else(|| networks_of(draft, service));
+        let networks = joins.get(service).cloned().unwrap_or_else(|| networks_of(draft, service));
         if !networks.is_empty() && networks.iter().all(internal) && told.insert(service) {
-            let message = format!(
-                "`{service}` publishes ports, but stands in internal networks only: the host cannot reach it"
-            );
+            let message =
+                format!("`{service}` publishes ports, but stands in internal networks only: the host cannot reach it");
             let fault = Diagnostic::warning(&["services", service, "ports"], message);
             faults.push(fault.hint("let it join a network that is not internal"));
         }
     }
-    for consumer in draft
-        .bindings
-        .keys()
-        .filter(|consumer| networks_of(draft, consumer).is_empty())
-    {
+    for consumer in draft.bindings.keys().filter(|consumer| networks_of(draft, consumer).is_empty()) {
         let message = format!("`{consumer}` has no network, so it cannot reach what is injected");
         let fault = Diagnostic::error(&["inject", consumer], message);
         faults.push(fault.hint("drop its `network_mode`"));
@@ -400,13 +352,7 @@ pub(super) fn unreachable(draft: &Draft, faults: &mut Vec<Diagnostic>) {
 /// Every network key the plan of a draft will have, for the numbers to be kept.
 pub fn network_keys(draft: &Draft) -> Vec<String> {
     let mut keys = vec!["default".to_owned()];
-    keys.extend(
-        draft
-            .networks
-            .keys()
-            .filter(|key| *key != "default")
-            .cloned(),
-    );
+    keys.extend(draft.networks.keys().filter(|key| *key != "default").cloned());
     keys
 }
 
@@ -417,10 +363,8 @@ fn address(key: &str, network: &mut Network, placement: &Placement) -> Result<()
         return Ok(());
     };
     if *number >= MAX_NETWORKS {
-        let message = format!(
-            "network `{key}` would be number {} of at most {MAX_NETWORKS} of an instance",
-            number + 1
-        );
+        let message =
+            format!("network `{key}` would be number {} of at most {MAX_NETWORKS} of an instance", number + 1);
         return Err(Diagnostic::error(&["networks", key], message).hint("use fewer networks"));
     }
     let Some([a, b, c, _]) = base.split('/').next().and_then(octets) else {
@@ -431,20 +375,13 @@ fn address(key: &str, network: &mut Network, placement: &Placement) -> Result<()
         0 => format!("{a}.{b}.{c}.0/24"),
         number => format!("{a}.{b}.{}.{}/27", c | 1, (number - 1) * 32),
     };
-    network.ipam.insert(
-        "config".to_owned(),
-        serde_json::json!([{ "subnet": subnet }]),
-    );
+    network.ipam.insert("config".to_owned(), serde_json::json!([{ "subnet": subnet }]));
     Ok(())
 }
 
 /// An even third number: the part is a /23.
 fn octets(text: &str) -> Option<[u8; 4]> {
-    let parts: Vec<u8> = text
-        .split('.')
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .ok()?;
+    let parts: Vec<u8> = text.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
     let octets: [u8; 4] = parts.try_into().ok()?;
     octets[2].is_multiple_of(2).then_some(octets)
 }

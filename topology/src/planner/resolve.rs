@@ -1,6 +1,7 @@
 //! Capabilities become engines; required characteristics are met or refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -13,14 +14,25 @@ use crate::pattern::Pattern;
 use crate::template::{Context, Templates};
 use crate::units;
 
-pub(super) fn resources(
-    input: Input<'_>,
-    faults: &mut Vec<Diagnostic>,
-) -> BTreeMap<ResourceName, Resolved> {
+pub(super) fn resources(input: Input<'_>, faults: &mut Vec<Diagnostic>) -> BTreeMap<ResourceName, Resolved> {
+    // Resources of one kind share its module; modules nobody could mean are not copied.
+    let meant = |module: &Module| {
+        input.manifest.resources.values().any(|request| match &request.engine {
+            Some(engine) => engine.split('@').next() == Some(module.name.as_str()),
+            None => request.capability.as_ref().is_some_and(|is| module.provides.contains(is)),
+        })
+    };
+    let shared: BTreeMap<&str, Arc<Module>> = input
+        .modules
+        .iter()
+        .filter(|(_, module)| meant(module))
+        .map(|(name, module)| (name.as_str(), Arc::new(module.clone())))
+        .collect();
     let mut resolved = BTreeMap::new();
     for (name, request) in &input.manifest.resources {
         let before = faults.len();
-        if let Some((module, version, capability)) = engine(input.modules, name, request, faults) {
+        let found = engine(input.modules, &shared, name, request, faults);
+        if let Some((module, version, capability)) = found {
             let resource = settle(name, request, module, version, capability, faults);
             if faults.len() == before {
                 resolved.insert(name.clone(), resource);
@@ -33,28 +45,25 @@ pub(super) fn resources(
 
 /// The module and the version for a request.
 fn engine<'a>(
-    modules: &'a BTreeMap<String, Module>,
+    modules: &BTreeMap<String, Module>,
+    shared: &'a BTreeMap<&str, Arc<Module>>,
     name: &ResourceName,
     request: &Request,
     faults: &mut Vec<Diagnostic>,
-) -> Option<(&'a Module, EngineVersion, String)> {
+) -> Option<(&'a Arc<Module>, EngineVersion, String)> {
     let at = ["resources", name.as_str(), "engine"];
     let Some(wanted) = &request.engine else {
-        return by_capability(modules, name, request, faults);
+        return by_capability(modules, shared, name, request, faults);
     };
     let (engine, version) = match wanted.split_once('@') {
         Some((engine, version)) => (engine, Some(version)),
         None => (wanted.as_str(), None),
     };
-    let Some(module) = modules.get(engine) else {
+    let Some(module) = shared.get(engine) else {
         let fault = Diagnostic::error(&at, format!("no module is called `{engine}`"));
         faults.push(match nearest(engine, modules.keys().map(String::as_str)) {
-            Some(near) => fault.hint(format!(
-                "did you mean `{near}`? `sidestack catalog` lists them"
-            )),
-            None => {
-                fault.hint("`sidestack catalog` lists them; a stack's own go to sidestack/modules/")
-            }
+            Some(near) => fault.hint(format!("did you mean `{near}`? `sidestack catalog` lists them")),
+            None => fault.hint("`sidestack catalog` lists them; a stack's own go to sidestack/modules/"),
         });
         return None;
     };
@@ -83,25 +92,14 @@ fn version_of(
 ) -> Option<EngineVersion> {
     let found = match version {
         None => module.versions.first(),
-        Some(version) => module
-            .versions
-            .iter()
-            .find(|known| known.version == version),
+        Some(version) => module.versions.iter().find(|known| known.version == version),
     };
     if found.is_none() {
-        let known = module
-            .versions
-            .iter()
-            .map(|v| v.version.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
+        let known = module.versions.iter().map(|v| v.version.as_str()).collect::<Vec<_>>().join(", ");
         let version = version.unwrap_or_default();
         faults.push(
-            Diagnostic::error(
-                at,
-                format!("module `{}` has no version `{version}`", module.name),
-            )
-            .hint(format!("it has {known}")),
+            Diagnostic::error(at, format!("module `{}` has no version `{version}`", module.name))
+                .hint(format!("it has {known}")),
         );
     }
     found.cloned()
@@ -109,33 +107,23 @@ fn version_of(
 
 /// The preferred engine that can do everything that is required.
 fn by_capability<'a>(
-    modules: &'a BTreeMap<String, Module>,
+    modules: &BTreeMap<String, Module>,
+    shared: &'a BTreeMap<&str, Arc<Module>>,
     name: &ResourceName,
     request: &Request,
     faults: &mut Vec<Diagnostic>,
-) -> Option<(&'a Module, EngineVersion, String)> {
+) -> Option<(&'a Arc<Module>, EngineVersion, String)> {
     let capability = request.capability.as_deref()?;
     let at = ["resources", name.as_str(), "is"];
-    let mut providers: Vec<&Module> = modules
-        .values()
-        .filter(|module| module.provides.iter().any(|c| c == capability))
-        .collect();
+    let mut providers: Vec<&Arc<Module>> =
+        shared.values().filter(|module| module.provides.iter().any(|c| c == capability)).collect();
     providers.sort_by_key(|module| (std::cmp::Reverse(module.preference), module.name.clone()));
     if providers.is_empty() {
-        let known: BTreeSet<&str> = modules
-            .values()
-            .flat_map(|m| m.provides.iter().map(String::as_str))
-            .collect();
-        let fault = Diagnostic::error(
-            &at,
-            format!("nothing in the catalogue provides `{capability}`"),
-        );
+        let known: BTreeSet<&str> = modules.values().flat_map(|m| m.provides.iter().map(String::as_str)).collect();
+        let fault = Diagnostic::error(&at, format!("nothing in the catalogue provides `{capability}`"));
         faults.push(match nearest(capability, known.iter().copied()) {
             Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None => fault.hint(format!(
-                "known are {}",
-                known.into_iter().collect::<Vec<_>>().join(", ")
-            )),
+            None => fault.hint(format!("known are {}", known.into_iter().collect::<Vec<_>>().join(", "))),
         });
         return None;
     }
@@ -144,37 +132,22 @@ fn by_capability<'a>(
     for module in providers {
         let mut against = Vec::new();
         if let Some(version) = module.versions.first() {
-            settle(
-                name,
-                request,
-                module,
-                version.clone(),
-                capability.to_owned(),
-                &mut against,
-            );
+            settle(name, request, module, version.clone(), capability.to_owned(), &mut against);
             if against.is_empty() {
                 return Some((module, version.clone(), capability.to_owned()));
             }
         }
-        let reason = against
-            .first()
-            .map_or_else(|| "it has no version".to_owned(), |d| d.message.clone());
+        let reason = against.first().map_or_else(|| "it has no version".to_owned(), |d| d.message.clone());
         reasons.push((module.name.clone(), reason, against));
     }
     if let [(_, _, against)] = reasons.as_mut_slice() {
         faults.append(against);
         return None;
     }
-    let listed = reasons
-        .iter()
-        .map(|(module, reason, _)| format!("{module}: {reason}"))
-        .collect::<Vec<_>>();
+    let listed = reasons.iter().map(|(module, reason, _)| format!("{module}: {reason}")).collect::<Vec<_>>();
     faults.push(
-        Diagnostic::error(
-            &["resources", name.as_str()],
-            format!("no engine can be `{name}` as it is asked for"),
-        )
-        .hint(listed.join("; ")),
+        Diagnostic::error(&["resources", name.as_str()], format!("no engine can be `{name}` as it is asked for"))
+            .hint(listed.join("; ")),
     );
     None
 }
@@ -183,7 +156,7 @@ fn by_capability<'a>(
 fn settle(
     name: &ResourceName,
     request: &Request,
-    module: &Module,
+    module: &Arc<Module>,
     version: EngineVersion,
     capability: String,
     faults: &mut Vec<Diagnostic>,
@@ -191,12 +164,7 @@ fn settle(
     let base = ["resources", name.as_str()];
     let arrangement = request.arrangement.unwrap_or(Arrangement::Single);
     if !module.arrangements.contains(&arrangement) {
-        let known = module
-            .arrangements
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let known = module.arrangements.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         faults.push(
             Diagnostic::error(
                 &[base[0], base[1], "arrangement"],
@@ -214,20 +182,12 @@ fn settle(
         } else if let Some(characteristic) = module.characteristics.get(key) {
             characteristic_met(&module.name, key, value, characteristic, &path, faults);
         } else {
-            let known: Vec<&str> = [
-                "is",
-                "engine",
-                "arrangement",
-                "default",
-                "settings",
-                "credentials",
-            ]
-            .into_iter()
-            .chain(module.provisions.keys().map(String::as_str))
-            .chain(module.characteristics.keys().map(String::as_str))
-            .collect();
-            let fault =
-                Diagnostic::error(&path, format!("`{}` knows nothing of `{key}`", module.name));
+            let known: Vec<&str> = ["is", "engine", "arrangement", "default", "settings", "credentials"]
+                .into_iter()
+                .chain(module.provisions.keys().map(String::as_str))
+                .chain(module.characteristics.keys().map(String::as_str))
+                .collect();
+            let fault = Diagnostic::error(&path, format!("`{}` knows nothing of `{key}`", module.name));
             faults.push(match nearest(key, known.iter().copied()) {
                 Some(near) => fault.hint(format!("did you mean `{near}`?")),
                 None if module.settings.contains_key(key) => {
@@ -255,19 +215,10 @@ fn settle(
     let services = module
         .services
         .keys()
-        .map(|key| {
-            (
-                key.clone(),
-                if key == "main" {
-                    name.to_string()
-                } else {
-                    format!("{name}-{key}")
-                },
-            )
-        })
+        .map(|key| (key.clone(), if key == "main" { name.to_string() } else { format!("{name}-{key}") }))
         .collect();
     Resolved {
-        module: module.clone(),
+        module: Arc::clone(module),
         version,
         capability,
         arrangement,
@@ -279,12 +230,7 @@ fn settle(
     }
 }
 
-fn names_of(
-    value: &Value,
-    pattern: Option<&str>,
-    path: &[&str],
-    faults: &mut Vec<Diagnostic>,
-) -> Vec<String> {
+fn names_of(value: &Value, pattern: Option<&str>, path: &[&str], faults: &mut Vec<Diagnostic>) -> Vec<String> {
     let items: Vec<&Value> = match value {
         Value::Array(items) => items.iter().collect(),
         other => vec![other],
@@ -299,15 +245,11 @@ fn names_of(
             }
             Value::String(name) => {
                 let bad = name.is_empty() || name.len() > 63 || name.chars().any(char::is_control);
-                let bad = bad
-                    || pattern.is_some_and(|pattern| {
-                        !pattern.parse::<Pattern>().is_ok_and(|p| p.matches(name))
-                    });
+                let bad =
+                    bad || pattern.is_some_and(|pattern| !pattern.parse::<Pattern>().is_ok_and(|p| p.matches(name)));
                 if bad {
-                    let rule = pattern.map_or_else(
-                        || "1 to 63 characters, no control characters".to_owned(),
-                        str::to_owned,
-                    );
+                    let rule =
+                        pattern.map_or_else(|| "1 to 63 characters, no control characters".to_owned(), str::to_owned);
                     faults.push(
                         Diagnostic::error(&path, format!("`{name}` is no valid name here"))
                             .hint(format!("it must be {rule}")),
@@ -315,17 +257,11 @@ fn names_of(
                 }
                 names.push(name.clone());
             }
-            _ => faults.push(Diagnostic::error(
-                &path,
-                format!("`{}` is a list of names", path.join(".")),
-            )),
+            _ => faults.push(Diagnostic::error(&path, format!("`{}` is a list of names", path.join(".")))),
         }
     }
     if names.is_empty() {
-        faults.push(Diagnostic::error(
-            path,
-            format!("`{}` names nothing", path.join(".")),
-        ));
+        faults.push(Diagnostic::error(path, format!("`{}` names nothing", path.join("."))));
     }
     names
 }
@@ -342,19 +278,13 @@ fn characteristic_met(
         (Characteristic::Is(is), Value::Bool(wanted)) => {
             if *wanted && !is {
                 faults.push(
-                    Diagnostic::error(
-                        path,
-                        format!("`{module}` is not `{key}`, which is required"),
-                    )
-                    .hint("choose another engine, or drop the requirement"),
+                    Diagnostic::error(path, format!("`{module}` is not `{key}`, which is required"))
+                        .hint("choose another engine, or drop the requirement"),
                 );
             }
         }
         (Characteristic::Is(_), other) => {
-            faults.push(Diagnostic::error(
-                path,
-                format!("`{key}` is true or false, not `{other}`"),
-            ));
+            faults.push(Diagnostic::error(path, format!("`{key}` is true or false, not `{other}`")));
         }
         (Characteristic::AtMost(most), value) => {
             let wanted = match value {
@@ -368,14 +298,8 @@ fn characteristic_met(
                         .hint("write it as 2GiB, 512MiB or a number"),
                 ),
                 Some(wanted) if wanted > *most => faults.push(
-                    Diagnostic::error(
-                        path,
-                        format!(
-                            "`{module}` offers `{key}` up to {}",
-                            units::format_size(*most)
-                        ),
-                    )
-                    .hint("ask for less, or choose another engine"),
+                    Diagnostic::error(path, format!("`{module}` offers `{key}` up to {}", units::format_size(*most)))
+                        .hint("ask for less, or choose another engine"),
                 ),
                 Some(_) => {}
             }
@@ -389,22 +313,10 @@ fn credentials(
     base: &[&str],
     faults: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
-    for name in request
-        .credentials
-        .keys()
-        .filter(|name| !module.credentials.contains_key(*name))
-    {
+    for name in request.credentials.keys().filter(|name| !module.credentials.contains_key(*name)) {
         let path = [base[0], base[1], "credentials", name];
-        let fault = Diagnostic::error(
-            &path,
-            format!("`{}` has no credential `{name}`", module.name),
-        );
-        let known = module
-            .credentials
-            .keys()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let fault = Diagnostic::error(&path, format!("`{}` has no credential `{name}`", module.name));
+        let known = module.credentials.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         faults.push(fault.hint(format!("it has {known}")));
     }
     let mut all = BTreeMap::new();
@@ -415,18 +327,12 @@ fn credentials(
             faults.push(
                 Diagnostic::error(
                     &path,
-                    format!(
-                        "`{name}` of `{}` cannot be a secret: it is shown in commands",
-                        module.name
-                    ),
+                    format!("`{name}` of `{}` cannot be a secret: it is shown in commands", module.name),
                 )
                 .hint("write it as a plain value"),
             );
         }
-        all.insert(
-            name.clone(),
-            asked.cloned().unwrap_or_else(|| credential.default.clone()),
-        );
+        all.insert(name.clone(), asked.cloned().unwrap_or_else(|| credential.default.clone()));
     }
     all
 }
@@ -437,22 +343,13 @@ fn settings(
     base: &[&str],
     faults: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, Value> {
-    for name in request
-        .settings
-        .keys()
-        .filter(|name| !module.settings.contains_key(*name))
-    {
+    for name in request.settings.keys().filter(|name| !module.settings.contains_key(*name)) {
         let path = [base[0], base[1], "settings", name];
         let fault = Diagnostic::error(&path, format!("`{}` has no setting `{name}`", module.name));
-        faults.push(
-            match nearest(name, module.settings.keys().map(String::as_str)) {
-                Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint(format!(
-                    "`sidestack catalog show {}` lists them",
-                    module.name
-                )),
-            },
-        );
+        faults.push(match nearest(name, module.settings.keys().map(String::as_str)) {
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
+            None => fault.hint(format!("`sidestack catalog show {}` lists them", module.name)),
+        });
     }
     let mut all = BTreeMap::new();
     for (name, setting) in &module.settings {
@@ -464,11 +361,7 @@ fn settings(
                 }
                 Err(reason) => faults.push(Diagnostic::error(
                     &path,
-                    format!(
-                        "setting `{name}` of `{}`: {}",
-                        module.name,
-                        crate::secret::shown(&reason)
-                    ),
+                    format!("setting `{name}` of `{}`: {}", module.name, crate::secret::shown(&reason)),
                 )),
             },
             None if setting.required => {
@@ -504,34 +397,23 @@ fn conventional(
         // whatever their capabilities are called.
         for variable in resource.module.variables.conventional.keys() {
             let marked = requests.get(name).and_then(|request| request.default);
-            owners
-                .entry(variable.clone())
-                .or_default()
-                .push((name.clone(), marked));
+            owners.entry(variable.clone()).or_default().push((name.clone(), marked));
         }
     }
     let mut winners: BTreeSet<ResourceName> = BTreeSet::new();
     let mut losers: BTreeSet<ResourceName> = BTreeSet::new();
     for candidates in owners.values() {
-        let marked: Vec<_> = candidates
-            .iter()
-            .filter(|(_, mark)| *mark == Some(true))
-            .collect();
+        let marked: Vec<_> = candidates.iter().filter(|(_, mark)| *mark == Some(true)).collect();
         if let [(first, _), (second, _), ..] = marked.as_slice() {
             let fault = Diagnostic::error(
                 &["resources", second.as_str(), "default"],
-                format!(
-                    "`{first}` and `{second}` are both marked `default` for the same variables"
-                ),
+                format!("`{first}` and `{second}` are both marked `default` for the same variables"),
             );
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
         }
-        let unmarked: Vec<_> = candidates
-            .iter()
-            .filter(|(_, mark)| *mark != Some(false))
-            .collect();
+        let unmarked: Vec<_> = candidates.iter().filter(|(_, mark)| *mark != Some(false)).collect();
         let winner = match (marked.as_slice(), unmarked.as_slice()) {
             ([(only, _)], _) | ([], [(only, _)]) => Some(only),
             _ => None,

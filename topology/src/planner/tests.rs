@@ -1,8 +1,9 @@
-//! The planner over data: what it decides, what it refuses, and laws.
+//! The planner over data: what it decides and what it refuses.
+
+mod laws;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixtures::{manifest, modules, placement};
@@ -10,11 +11,11 @@ use super::*;
 use crate::compose::Condition;
 use crate::diagnostic::has_errors;
 use crate::order::order;
-use crate::plan::{LayerKind, PlannedPort};
+use crate::plan::LayerKind;
 use crate::render::{Images, render};
 use crate::secret::{self, Encoding, token};
 use crate::text::plan_text;
-use crate::{graph, placeholder, yaml};
+use crate::{graph, placeholder};
 
 /// Everything that a test of the planner varies.
 #[derive(Default)]
@@ -29,19 +30,12 @@ struct Stack {
 impl Stack {
     fn new(manifest_text: &str, model: Value) -> Self {
         let model = (!model.is_null()).then_some(model);
-        Self {
-            manifest: manifest(manifest_text),
-            model,
-            ..Self::default()
-        }
+        Self { manifest: manifest(manifest_text), model, ..Self::default() }
     }
 
     fn draft(&self) -> (Draft, Vec<Diagnostic>) {
         let modules = modules();
-        let model: Option<Project> = self
-            .model
-            .clone()
-            .map(|model| serde_json::from_value(model).unwrap());
+        let model: Option<Project> = self.model.clone().map(|model| serde_json::from_value(model).unwrap());
         draft(Input {
             model: model.as_ref(),
             builds: &self.builds,
@@ -67,10 +61,7 @@ impl Stack {
     fn faults(&self) -> Vec<String> {
         let (draft, mut faults) = self.draft();
         faults.extend(place(&draft, &placement("shop/dev/main", 3, &draft), &[]).1);
-        faults
-            .iter()
-            .map(|fault| format!("{}: {}", fault.path.join("."), fault.message))
-            .collect()
+        faults.iter().map(|fault| format!("{}: {}", fault.path.join("."), fault.message)).collect()
     }
 }
 
@@ -91,10 +82,7 @@ fn shop() -> Stack {
             "networks": {"front": {"name": format!("{}_front", placeholder::PROJECT)}},
         }),
     );
-    stack.templates.insert(
-        "web".into(),
-        BTreeMap::from([("LOG_LEVEL".into(), "${LOG_LEVEL:-info}".into())]),
-    );
+    stack.templates.insert("web".into(), BTreeMap::from([("LOG_LEVEL".into(), "${LOG_LEVEL:-info}".into())]));
     stack
 }
 
@@ -130,10 +118,7 @@ secrets that Docker will hold in its container config:
 ";
     let plan = shop().plan();
     assert_eq!(plan_text(&plan), expected);
-    assert_eq!(
-        order(&plan).unwrap(),
-        [vec!["cache", "db", "migrate"], vec!["cache-watch", "web"]]
-    );
+    assert_eq!(order(&plan).unwrap(), [vec!["cache", "db", "migrate"], vec!["cache-watch", "web"]]);
 }
 
 #[test]
@@ -147,10 +132,7 @@ fn a_plan_draws_itself() {
         "  n4 -->|\"done\"| n3",
         "  p0([\"127.0.0.1:20300 6379/tcp\"]) -.-> n0",
     ] {
-        assert!(
-            mermaid.lines().any(|found| found == line),
-            "{line}\n{mermaid}"
-        );
+        assert!(mermaid.lines().any(|found| found == line), "{line}\n{mermaid}");
     }
     let dot = graph::dot(&plan);
     for line in [
@@ -166,33 +148,12 @@ fn a_plan_draws_itself() {
 fn services_get_what_they_name() {
     let plan = shop().plan();
     let web = &plan.container_variables["web"];
-    let value = |name: &str| {
-        web.get(name)
-            .map(|variable| (variable.value.as_str(), variable.layer))
-    };
+    let value = |name: &str| web.get(name).map(|variable| (variable.value.as_str(), variable.layer));
     for (name, expected) in [
         ("LOG_LEVEL", Some(("debug", LayerKind::Manifest))),
-        (
-            "DB_URL",
-            Some((
-                "postgres://postgres:postgres@db:5432/shop",
-                LayerKind::Client,
-            )),
-        ),
-        (
-            "DB_JOBS_URL",
-            Some((
-                "postgres://postgres:postgres@db:5432/jobs",
-                LayerKind::Client,
-            )),
-        ),
-        (
-            "DATABASE_URL",
-            Some((
-                "postgres://postgres:postgres@db:5432/shop",
-                LayerKind::Client,
-            )),
-        ),
+        ("DB_URL", Some(("postgres://postgres:postgres@db:5432/shop", LayerKind::Client))),
+        ("DB_JOBS_URL", Some(("postgres://postgres:postgres@db:5432/jobs", LayerKind::Client))),
+        ("DATABASE_URL", Some(("postgres://postgres:postgres@db:5432/shop", LayerKind::Client))),
         ("SIDESTACK_SLOT", Some(("3", LayerKind::Placement))),
         ("SIDESTACK_HOST", None),
         ("CACHE_URL", None),
@@ -202,14 +163,8 @@ fn services_get_what_they_name() {
         assert_eq!(value(name), expected, "{name}");
     }
     assert!(plan.container_variables["migrate"].is_empty());
-    assert_eq!(
-        plan.host_variables["DB_URL"].value,
-        "postgres://postgres:postgres@127.0.0.1:20301/shop"
-    );
-    assert_eq!(
-        plan.host_variables["SIDESTACK_HOST"].value,
-        "main.dev.shop.localhost"
-    );
+    assert_eq!(plan.host_variables["DB_URL"].value, "postgres://postgres:postgres@127.0.0.1:20301/shop");
+    assert_eq!(plan.host_variables["SIDESTACK_HOST"].value, "main.dev.shop.localhost");
     // What is shown is what is launched.
     for (name, service) in &plan.services {
         let shown: BTreeMap<_, _> = plan.container_variables[name]
@@ -221,15 +176,8 @@ fn services_get_what_they_name() {
 }
 
 fn layer(kind: LayerKind, origin: &str, pairs: &[(&str, &str)]) -> Layer {
-    let values = pairs
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect();
-    Layer {
-        kind,
-        origin: origin.to_owned(),
-        values,
-    }
+    let values = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Layer { kind, origin: origin.to_owned(), values }
 }
 
 #[test]
@@ -245,9 +193,7 @@ fn layers_win_by_rank_and_reach_interpolations() {
             ("NAME".into(), "${SIDESTACK_SLOT}-n".into()),
         ]),
     );
-    stack
-        .interpolation
-        .insert("HOST_X".into(), Some("a".into()));
+    stack.interpolation.insert("HOST_X".into(), Some("a".into()));
     stack.interpolation.insert("SCHEME".into(), None);
     let url = |layers: &[Layer]| {
         let plan = stack.plan_at("shop/dev/main", 3, layers);
@@ -256,43 +202,23 @@ fn layers_win_by_rank_and_reach_interpolations() {
         (variable.value, variable.layer, variable.origin)
     };
     let got = |value: &str, kind, origin: &str| (value.to_owned(), kind, origin.to_owned());
-    assert_eq!(
-        url(&[]),
-        got("https://a/", LayerKind::Manifest, "sidestack.yaml")
-    );
+    assert_eq!(url(&[]), got("https://a/", LayerKind::Manifest, "sidestack.yaml"));
     let instance = layer(LayerKind::Instance, "main", &[("HOST_X", "i")]);
-    let workspace = layer(
-        LayerKind::Workspace,
-        "shop",
-        &[("HOST_X", "w"), ("UNNAMED", "u")],
-    );
-    assert_eq!(
-        url(std::slice::from_ref(&workspace)),
-        got("https://w/", LayerKind::Workspace, "shop")
-    );
+    let workspace = layer(LayerKind::Workspace, "shop", &[("HOST_X", "w"), ("UNNAMED", "u")]);
+    assert_eq!(url(std::slice::from_ref(&workspace)), got("https://w/", LayerKind::Workspace, "shop"));
     // The order in which layers are given does not matter, their rank does.
     for layers in [[instance.clone(), workspace.clone()], [workspace, instance]] {
         assert_eq!(url(&layers), got("https://i/", LayerKind::Instance, "main"));
     }
     // An entry's own name beats one that it mentions, at the same rank and above it.
     let both = layer(LayerKind::Source, "vpn", &[("HOST_X", "s"), ("URL", "u")]);
-    assert_eq!(url(&[both.clone()]), got("u", LayerKind::Source, "vpn"));
+    assert_eq!(url(std::slice::from_ref(&both)), got("u", LayerKind::Source, "vpn"));
     let above = layer(LayerKind::Instance, "main", &[("HOST_X", "i")]);
-    assert_eq!(
-        url(&[both, above]),
-        got("https://i/", LayerKind::Instance, "main")
-    );
+    assert_eq!(url(&[both, above]), got("https://i/", LayerKind::Instance, "main"));
     // A secret passes through as what it is.
-    let secret = layer(
-        LayerKind::Instance,
-        "main",
-        &[("HOST_X", &token("env:T", Encoding::Raw))],
-    );
+    let secret = layer(LayerKind::Instance, "main", &[("HOST_X", &token("env:T", Encoding::Raw))]);
     let plan = stack.plan_at("shop/dev/main", 3, &[secret]);
-    assert_eq!(
-        secret::shown(&plan.container_variables["web"]["URL"].value),
-        "https://‹env:T›/"
-    );
+    assert_eq!(secret::shown(&plan.container_variables["web"]["URL"].value), "https://‹env:T›/");
     assert!(plan.secrets().contains("env:T"));
     assert_eq!(plan.exposed.len(), 1);
     assert_eq!(plan.container_variables["web"]["NAME"].value, "3-n");
@@ -303,16 +229,10 @@ fn layers_from_outside_are_checked() {
     let stack = shop();
     let (draft, _) = stack.draft();
     let told = |pairs: &[(&str, &str)]| {
-        let (plan, faults) = place(
-            &draft,
-            &placement("shop/dev/main", 3, &draft),
-            &[layer(LayerKind::Source, "vpn", pairs)],
-        );
+        let (plan, faults) =
+            place(&draft, &placement("shop/dev/main", 3, &draft), &[layer(LayerKind::Source, "vpn", pairs)]);
         assert_eq!(plan.container_variables["web"]["SIDESTACK_SLOT"].value, "3");
-        faults
-            .iter()
-            .map(|fault| fault.message.clone())
-            .collect::<Vec<_>>()
+        faults.iter().map(|fault| fault.message.clone()).collect::<Vec<_>>()
     };
     assert_eq!(
         told(&[("A B", "x")]),
@@ -324,9 +244,7 @@ fn layers_from_outside_are_checked() {
     );
     assert_eq!(
         told(&[("SIDESTACK_SLOT", "9")]),
-        [
-            "variables of source `vpn`: `SIDESTACK_SLOT` says where the instance stands and stays as it is"
-        ]
+        ["variables of source `vpn`: `SIDESTACK_SLOT` says where the instance stands and stays as it is"]
     );
 }
 
@@ -334,11 +252,7 @@ fn layers_from_outside_are_checked() {
 fn faults_are_named() {
     let web = |service: Value| json!({"services": {"web": service}});
     for (text, model, expected) in [
-        (
-            "resources: {db: {engine: postgrs}}\n",
-            Value::Null,
-            "resources.db.engine: no module is called `postgrs`",
-        ),
+        ("resources: {db: {engine: postgrs}}\n", Value::Null, "resources.db.engine: no module is called `postgrs`"),
         (
             "resources: {db: {engine: postgres@9}}\n",
             Value::Null,
@@ -424,11 +338,7 @@ fn faults_are_named() {
             json!({"services": {"web": {"image": "x"}}, "volumes": {"db-data": null}}),
             "resources.db: resource `db` and the compose files would both write to the volume `db-data`",
         ),
-        (
-            "inject: {wep: [db]}\n",
-            web(json!({"image": "x"})),
-            "inject.wep: no compose file has a service `wep`",
-        ),
+        ("inject: {wep: [db]}\n", web(json!({"image": "x"})), "inject.wep: no compose file has a service `wep`"),
         (
             "inject: {web: [bd]}\nresources: {db: postgres}\n",
             web(json!({"image": "x"})),
@@ -452,10 +362,7 @@ fn faults_are_named() {
     ] {
         let text = if text == "{}\n" { "" } else { text };
         let faults = Stack::new(text, model).faults();
-        assert!(
-            faults.iter().any(|fault| fault == expected),
-            "{expected}\n{faults:#?}"
-        );
+        assert!(faults.iter().any(|fault| fault == expected), "{expected}\n{faults:#?}");
     }
 }
 
@@ -466,20 +373,13 @@ fn what_has_no_place_is_refused() {
     let told = |change: &dyn Fn(&mut Placement)| {
         let mut placement = placement("shop/dev/main", 3, &draft);
         change(&mut placement);
-        place(&draft, &placement, &[])
-            .1
-            .into_iter()
-            .map(|fault| fault.message)
-            .collect::<Vec<_>>()
+        place(&draft, &placement, &[]).1.into_iter().map(|fault| fault.message).collect::<Vec<_>>()
     };
     assert_eq!(
         told(&|p| p.ports.extend([("db/5432/0".into(), 100)])),
         ["`db/5432/0` would need port 100 of a slot that has 100"]
     );
-    assert_eq!(
-        told(&|p| p.ports.retain(|key, _| key != "db/5432/0")),
-        ["no port of the slot is kept for `db/5432/0`"]
-    );
+    assert_eq!(told(&|p| p.ports.retain(|key, _| key != "db/5432/0")), ["no port of the slot is kept for `db/5432/0`"]);
     assert_eq!(
         told(&|p| p.networks.extend([("front".into(), 9)])),
         ["network `front` would be number 10 of at most 9 of an instance"]
@@ -493,23 +393,14 @@ fn only_the_sole_or_marked_provider_has_the_conventional_names() {
     for (text, owner) in [
         ("resources: {a: postgres}\n", Some("a")),
         ("resources: {a: postgres, b: postgres}\n", None),
-        (
-            "resources: {a: postgres, b: {engine: postgres, default: true}}\n",
-            Some("b"),
-        ),
-        (
-            "resources: {a: postgres, b: {engine: postgres, default: false}}\n",
-            Some("a"),
-        ),
+        ("resources: {a: postgres, b: {engine: postgres, default: true}}\n", Some("b")),
+        ("resources: {a: postgres, b: {engine: postgres, default: false}}\n", Some("a")),
         ("resources: {a: {engine: postgres, default: false}}\n", None),
         ("resources: {a: postgres, c: redis}\n", Some("a")),
         ("resources: {database: postgres}\n", Some("database")),
     ] {
         let plan = Stack::new(text, Value::Null).plan();
-        let found = plan
-            .host_variables
-            .get("PGHOST")
-            .map(|variable| variable.origin.as_str());
+        let found = plan.host_variables.get("PGHOST").map(|variable| variable.origin.as_str());
         assert_eq!(found, owner, "{text}");
     }
 }
@@ -540,25 +431,13 @@ fn module_parts_become_compose() {
         })
     );
     // A secret that comes out empty is left out, an unset setting is not defined.
-    assert_eq!(
-        db.deliveries
-            .iter()
-            .map(|d| d.path.as_str())
-            .collect::<Vec<_>>(),
-        ["/run/secrets/password"]
-    );
+    assert_eq!(db.deliveries.iter().map(|d| d.path.as_str()).collect::<Vec<_>>(), ["/run/secrets/password"]);
     assert_eq!(plan.files.values().next().unwrap(), "connections = 100\n");
     assert_eq!(
-        db.provisions
-            .iter()
-            .map(|p| p.stdin.clone().unwrap())
-            .collect::<Vec<_>>(),
+        db.provisions.iter().map(|p| p.stdin.clone().unwrap()).collect::<Vec<_>>(),
         ["create \"shop\";\n", "create \"jobs\";\n"]
     );
-    assert_eq!(
-        plan.services["cache-watch"].after["cache"].condition,
-        Condition::Started
-    );
+    assert_eq!(plan.services["cache-watch"].after["cache"].condition, Condition::Started);
 }
 
 #[test]
@@ -579,48 +458,29 @@ fn built_images_are_named_by_content() {
     let image = |plan: &Plan, service: &str| plan.services[service].compose.image.clone();
     let plan = stack.plan();
     let tag = image(&plan, "web").unwrap();
-    assert!(
-        tag.starts_with("sidestack-shop_web:") && tag.len() == "sidestack-shop_web:".len() + 16,
-        "{tag}"
-    );
+    assert!(tag.starts_with("sidestack-shop_web:") && tag.len() == "sidestack-shop_web:".len() + 16, "{tag}");
     assert_eq!(image(&plan, "worker"), Some(tag.clone()));
     assert_eq!(image(&plan, "loose"), None);
-    assert!(plan.services.values().all(|service| {
-        service
-            .compose
-            .build
-            .as_ref()
-            .is_none_or(|build| !build.contains_key("tags"))
-    }));
-    // The folder and the instance do not matter, what is built does.
-    assert_eq!(
-        image(&stack.plan_at("shop/test/r9", 9, &[]), "web"),
-        Some(tag.clone())
+    assert!(
+        plan.services
+            .values()
+            .all(|service| { service.compose.build.as_ref().is_none_or(|build| !build.contains_key("tags")) })
     );
+    // The folder and the instance do not matter, what is built does.
+    assert_eq!(image(&stack.plan_at("shop/test/r9", 9, &[]), "web"), Some(tag.clone()));
     stack.model.as_mut().unwrap()["services"]["web"]["build"] = build("2");
     assert_ne!(image(&stack.plan(), "web"), Some(tag));
 }
 
 #[test]
 fn a_second_generation_of_data_meets_no_volume() {
-    let stack = Stack::new(
-        "",
-        json!({"services": {"web": {"image": "x"}}, "volumes": {"data": null, "data-g2": null}}),
-    );
+    let stack =
+        Stack::new("", json!({"services": {"web": {"image": "x"}}, "volumes": {"data": null, "data-g2": null}}));
     let (draft, _) = stack.draft();
     let mut names = BTreeSet::new();
     for generation in 1..4 {
-        let placement = Placement {
-            generation,
-            ..placement("shop/dev/main", 3, &draft)
-        };
-        names.extend(
-            place(&draft, &placement, &[])
-                .0
-                .volumes
-                .into_values()
-                .map(|volume| volume.name.unwrap()),
-        );
+        let placement = Placement { generation, ..placement("shop/dev/main", 3, &draft) };
+        names.extend(place(&draft, &placement, &[]).0.volumes.into_values().map(|volume| volume.name.unwrap()));
     }
     assert_eq!(names.len(), 6, "{names:?}");
 }
@@ -634,12 +494,7 @@ fn internal_networks_are_told() {
             "networks": {"back": {"internal": true}, "default": {"internal": true}},
         }),
     );
-    let warned: Vec<_> = stack
-        .draft()
-        .1
-        .into_iter()
-        .map(|fault| fault.path[1].clone())
-        .collect();
+    let warned: Vec<_> = stack.draft().1.into_iter().map(|fault| fault.path[1].clone()).collect();
     assert_eq!(warned, ["db", "web"]);
 }
 
@@ -653,20 +508,10 @@ fn resources_reach_who_shares_a_network() {
         }),
     );
     let plan = stack.plan();
-    let networks = |service: &str| {
-        plan.services[service]
-            .compose
-            .networks
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let networks = |service: &str| plan.services[service].compose.networks.keys().cloned().collect::<Vec<_>>();
     assert_eq!(networks("db"), ["back", "default"]);
     assert!(networks("side").is_empty());
-    assert_eq!(
-        plan.services["side"].after.keys().collect::<Vec<_>>(),
-        ["db", "web"]
-    );
+    assert_eq!(plan.services["side"].after.keys().collect::<Vec<_>>(), ["db", "web"]);
 }
 
 #[test]
@@ -686,95 +531,4 @@ fn p45_a_revision_keeps_its_own_modules() {
     // What the catalogue has beside the revision's own modules decides nothing.
     own.remove("redis");
     assert_eq!(planned(&own), before);
-}
-
-/// The last two digits of every port, by key.
-fn digits(plan: &Plan) -> BTreeMap<String, u16> {
-    plan.ports
-        .iter()
-        .map(|port| (port.publish.key(), port.host_port % 100))
-        .collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
-    #[test]
-    fn p35_ports_are_loopback_and_keep_their_digits(a in 0_u8..127, b in 0_u8..127) {
-        let stack = shop();
-        let (one, other) = (stack.plan_at("shop/dev/main", a, &[]), stack.plan_at("shop/dev/r2", b, &[]));
-        prop_assert_eq!(digits(&one), digits(&other));
-        let rendered = render(&one, &Images::default()).model;
-        for service in rendered["services"].as_object().unwrap().values() {
-            for port in service.get("ports").and_then(Value::as_array).into_iter().flatten() {
-                prop_assert_eq!(&port["host_ip"], "127.0.0.1");
-                let published: u16 = port["published"].as_str().unwrap().parse().unwrap();
-                prop_assert_eq!(crate::names::Slot::of_port(published).map(|slot| slot.number()), Some(a));
-            }
-        }
-    }
-
-    #[test]
-    fn planning_twice_is_planning_once(slot in 0_u8..127) {
-        let stack = shop();
-        let text = || {
-            let plan = stack.plan_at("shop/dev/main", slot, &[]);
-            (plan_text(&plan), render(&plan, &Images::default()).tree(), graph::dot(&plan))
-        };
-        prop_assert_eq!(text(), text());
-    }
-
-    #[test]
-    fn no_two_instances_share_anything(
-        a in ("[a-c]{1,2}(-[a-c])?", "[a-c]{1,2}(-[a-c])?", "[a-c]{1,2}(-[a-c])?", 0_u8..127),
-        b in ("[a-c]{1,2}(-[a-c])?", "[a-c]{1,2}(-[a-c])?", "[a-c]{1,2}(-[a-c])?", 0_u8..127),
-    ) {
-        let target = |t: &(String, String, String, u8)| format!("{}/{}/{}", t.0, t.1, t.2);
-        prop_assume!(target(&a) != target(&b) && a.3 != b.3);
-        let stack = shop();
-        let things = |t: &(String, String, String, u8)| {
-            let plan = stack.plan_at(&target(t), t.3, &[]);
-            let mut things: BTreeSet<String> = plan.ports.iter().map(PlannedPort::host).collect();
-            things.extend(plan.networks.values().flat_map(|network| [network.name.clone().unwrap(), network.ipam["config"][0]["subnet"].to_string()]));
-            things.extend(plan.volumes.values().map(|volume| volume.name.clone().unwrap()));
-            things.extend(plan.services.keys().map(|service| format!("{}.{}", crate::names::dns_label(service), plan.placement.target.host())));
-            things.insert(plan.project.clone());
-            things
-        };
-        let (one, other) = (things(&a), things(&b));
-        let shared: Vec<_> = one.intersection(&other).collect();
-        prop_assert!(shared.is_empty(), "{shared:?}");
-    }
-
-    #[test]
-    fn p40_values_are_exact(value in any::<String>(), reference in "[a-z]{1,5}") {
-        let value: String = value.chars().filter(|c| *c != '\0' && yaml::reserved(&c.to_string()).is_none()).collect();
-        let mut stack = Stack::new("inject: {web: [V, S]}\n", json!({"services": {"web": {"image": "x"}}}));
-        stack.manifest.env.insert("V".into(), value.clone());
-        stack.manifest.env.insert("S".into(), token(&format!("env:{reference}"), Encoding::Raw));
-        let plan = stack.plan();
-        let filled = render(&plan, &Images::default()).filled(|_| value.clone());
-        let read: Value = yaml::parse("-", &filled).map_err(|error| TestCaseError::fail(format!("{error}\n{filled}")))?;
-        for name in ["V", "S"] {
-            let text = read["services"]["web"]["environment"][name].as_str().unwrap();
-            prop_assert_eq!(text.replace("$$", "$"), value.clone());
-            prop_assert_eq!(text.matches('$').count(), 2 * value.matches('$').count());
-        }
-        // The tree says the same, with the secret by name.
-        let tree: Value = yaml::parse("-", &render(&plan, &Images::default()).tree()).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        prop_assert_eq!(&tree["services"]["web"]["environment"]["S"], "${_SS0?}");
-        prop_assert_eq!(tree["services"]["web"]["environment"]["V"].as_str().unwrap().replace("$$", "$"), value);
-    }
-
-    #[test]
-    fn committed_values_stay_without_overrides(value in "[a-z$]{0,8}") {
-        let mut stack = Stack::new("", json!({"services": {"web": {"image": "x", "environment": {"URL": format!("u/{value}")}}}}));
-        stack.templates.insert("web".into(), BTreeMap::from([("URL".into(), "u/${V-}".into())]));
-        stack.interpolation.insert("V".into(), Some(value.clone()));
-        let untouched = stack.plan_at("shop/dev/main", 1, &[layer(LayerKind::Workspace, "shop", &[("OTHER", "x")])]);
-        prop_assert_eq!(&untouched.container_variables["web"]["URL"].value, &format!("u/{value}"));
-        let same = stack.plan_at("shop/dev/main", 1, &[layer(LayerKind::Workspace, "shop", &[("V", &value)])]);
-        prop_assert_eq!(&same.container_variables["web"]["URL"].value, &format!("u/{value}"));
-        prop_assert_eq!(same.container_variables["web"]["URL"].layer, LayerKind::Workspace);
-    }
 }

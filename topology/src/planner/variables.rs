@@ -55,9 +55,7 @@ pub(super) fn templates(
         for (key, text) in entries {
             match text.parse() {
                 Ok(template) => {
-                    all.entry(service.clone())
-                        .or_default()
-                        .insert(key.clone(), template);
+                    all.entry(service.clone()).or_default().insert(key.clone(), template);
                 }
                 Err(error) => {
                     let path = ["services", service, "environment", key];
@@ -87,12 +85,10 @@ fn check(layers: &[Layer], faults: &mut Vec<Diagnostic>) {
                 let message = format!("{from}: the name `{}` {reason}", key.escape_debug());
                 faults.push(Diagnostic::error(&[], message));
             } else if is_placement_key(key) {
-                let message =
-                    format!("{from}: `{key}` says where the instance stands and stays as it is");
+                let message = format!("{from}: `{key}` says where the instance stands and stays as it is");
                 faults.push(Diagnostic::warning(&[], message).hint("unset it"));
             } else if value.contains('\0') {
-                let message =
-                    format!("{from}: the value of `{key}` holds a NUL, which no variable can");
+                let message = format!("{from}: the value of `{key}` holds a NUL, which no variable can");
                 faults.push(Diagnostic::error(&[], message));
             }
         }
@@ -107,19 +103,10 @@ struct Put<'a> {
     value: String,
 }
 
-pub(super) fn settle(
-    draft: &Draft,
-    plan: &mut Plan,
-    layers: &[Layer],
-    faults: &mut Vec<Diagnostic>,
-) {
+pub(super) fn settle(draft: &Draft, plan: &mut Plan, layers: &[Layer], faults: &mut Vec<Diagnostic>) {
     check(layers, faults);
     let placement = placement_values(plan);
-    let manifest = Layer {
-        kind: LayerKind::Manifest,
-        origin: "sidestack.yaml".to_owned(),
-        values: draft.env.clone(),
-    };
+    let manifest = Layer { kind: LayerKind::Manifest, origin: "sidestack.yaml".to_owned(), values: draft.env.clone() };
     let clients = Clients::new(draft, plan, faults);
     // Lowest first; the order of equal kinds is the order they came in.
     let mut user: Vec<&Layer> = std::iter::once(&manifest).chain(layers).collect();
@@ -128,10 +115,8 @@ pub(super) fn settle(
         let offers = offers(draft, name, &user, &placement, &clients);
         let variables = of_service(draft, plan, name, offers, faults);
         if let Some(service) = plan.services.get_mut(name) {
-            service.compose.environment = variables
-                .iter()
-                .map(|(key, variable)| (key.clone(), Some(variable.value.clone())))
-                .collect();
+            service.compose.environment =
+                variables.iter().map(|(key, variable)| (key.clone(), Some(variable.value.clone()))).collect();
         }
         plan.container_variables.insert(name.clone(), variables);
     }
@@ -160,37 +145,18 @@ fn offers<'a>(
 ) -> Vec<Put<'a>> {
     let mut offers: Vec<Put<'_>> = Vec::new();
     for layer in user {
-        for (key, value) in layer
-            .values
-            .iter()
-            .filter(|(key, _)| !is_placement_key(key))
-        {
-            offers.push(Put {
-                kind: layer.kind,
-                origin: &layer.origin,
-                key,
-                value: value.clone(),
-            });
+        for (key, value) in layer.values.iter().filter(|(key, _)| !is_placement_key(key)) {
+            offers.push(Put { kind: layer.kind, origin: &layer.origin, key, value: value.clone() });
         }
     }
     let kind = LayerKind::Placement;
     for (key, value) in placement {
-        offers.push(Put {
-            kind,
-            origin: "placement",
-            key,
-            value: value.clone(),
-        });
+        offers.push(Put { kind, origin: "placement", key, value: value.clone() });
     }
     let kind = LayerKind::Client;
     for resource in draft.bindings.get(service).into_iter().flatten() {
         for (key, value) in clients.inside(resource) {
-            offers.push(Put {
-                kind,
-                origin: resource.as_str(),
-                key,
-                value: value.clone(),
-            });
+            offers.push(Put { kind, origin: resource.as_str(), key, value: value.clone() });
         }
     }
     offers.sort_by_key(|offer| offer.kind);
@@ -207,15 +173,10 @@ fn of_service(
 ) -> Variables {
     let wanted = draft.wanted.get(service).into_iter().flatten();
     let mut named: BTreeSet<&str> = wanted.map(String::as_str).collect();
-    let clients = offers
-        .iter()
-        .filter(|offer| offer.kind == LayerKind::Client);
+    let clients = offers.iter().filter(|offer| offer.kind == LayerKind::Client);
     named.extend(clients.map(|offer| offer.key));
     let mut variables = Variables::new();
-    let compose = plan
-        .services
-        .get(service)
-        .map(|service| &service.compose.environment);
+    let compose = plan.services.get(service).map(|service| &service.compose.environment);
     for (key, value) in compose.into_iter().flatten() {
         named.insert(key);
         if let Some(value) = value {
@@ -228,24 +189,13 @@ fn of_service(
     // Stable: a value for the name itself goes above one that only mentions it.
     puts.sort_by_key(|put| put.kind);
     for offer in puts {
-        put(
-            &mut variables,
-            offer.key,
-            offer.kind,
-            offer.origin,
-            &offer.value,
-        );
+        put(&mut variables, offer.key, offer.kind, offer.origin, &offer.value);
     }
     variables
 }
 
 /// The entries of a service that mention a name somebody sets, evaluated again.
-fn interpolated<'a>(
-    draft: &'a Draft,
-    service: &str,
-    offers: &[Put<'a>],
-    faults: &mut Vec<Diagnostic>,
-) -> Vec<Put<'a>> {
+fn interpolated<'a>(draft: &'a Draft, service: &str, offers: &[Put<'a>], faults: &mut Vec<Diagnostic>) -> Vec<Put<'a>> {
     let Some(entries) = draft.templates.get(service) else {
         return Vec::new();
     };
@@ -263,12 +213,7 @@ fn interpolated<'a>(
         };
         match template.value(&lookup) {
             Ok(value) => {
-                puts.push(Put {
-                    kind: winner.kind,
-                    origin: winner.origin,
-                    key,
-                    value,
-                });
+                puts.push(Put { kind: winner.kind, origin: winner.origin, key, value });
             }
             Err(error) => {
                 let path = ["services", service, "environment", key];
@@ -290,46 +235,22 @@ fn put(variables: &mut Variables, key: &str, kind: LayerKind, origin: &str, valu
 }
 
 /// On the host everything is wanted.
-fn host(
-    draft: &Draft,
-    clients: &Clients,
-    placement: &BTreeMap<String, String>,
-    user: &[&Layer],
-) -> Variables {
+fn host(draft: &Draft, clients: &Clients, placement: &BTreeMap<String, String>, user: &[&Layer]) -> Variables {
     let mut variables = Variables::new();
     let apply = |variables: &mut Variables, above: bool| {
-        for layer in user
-            .iter()
-            .filter(|layer| (layer.kind > LayerKind::Placement) == above)
-        {
-            for (key, value) in layer
-                .values
-                .iter()
-                .filter(|(key, _)| !is_placement_key(key))
-            {
+        for layer in user.iter().filter(|layer| (layer.kind > LayerKind::Placement) == above) {
+            for (key, value) in layer.values.iter().filter(|(key, _)| !is_placement_key(key)) {
                 put(variables, key, layer.kind, &layer.origin, value);
             }
         }
     };
     apply(&mut variables, false);
     for (key, value) in placement {
-        put(
-            &mut variables,
-            key,
-            LayerKind::Placement,
-            "placement",
-            value,
-        );
+        put(&mut variables, key, LayerKind::Placement, "placement", value);
     }
     for resource in draft.resources.keys() {
         for (key, value) in clients.outside(resource) {
-            put(
-                &mut variables,
-                key,
-                LayerKind::Client,
-                resource.as_str(),
-                value,
-            );
+            put(&mut variables, key, LayerKind::Client, resource.as_str(), value);
         }
     }
     apply(&mut variables, true);
@@ -342,10 +263,7 @@ pub(super) fn exposed(plan: &mut Plan) {
     let mut exposed = Vec::new();
     for (name, service) in &plan.services {
         let mut add = |key: &str| {
-            exposed.push(Exposed {
-                service: name.clone(),
-                name: key.to_owned(),
-            });
+            exposed.push(Exposed { service: name.clone(), name: key.to_owned() });
         };
         for (key, value) in &service.compose.environment {
             if value.as_deref().is_some_and(secret::holds) {
