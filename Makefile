@@ -1,7 +1,7 @@
 # `make` lists the targets. Everything works on a fresh machine: see scripts/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test bench lint images setup
+.PHONY: help demo demo-clean test mutants bench lint images setup
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -20,6 +20,9 @@ images: ## pull the images that the tests use, or make stand-ins for them
 
 test: setup images ## all tests, also those on a real Docker Engine
 	cargo test --workspace --no-fail-fast
+
+mutants: setup images ## break the program in one place at a time, and see that its test fails
+	@scripts/mutants.sh
 
 bench: setup images ## the numbers to hold, as ratios, on this machine
 	cargo bench -p sidestack-tests --bench bench

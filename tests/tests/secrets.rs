@@ -323,7 +323,7 @@ fn eprintln_skipped(why: &str) {
 
 /// Keys that steer Docker, Compose or the loader. Each would be seen: another
 /// endpoint fails, another file or project is not ours, a preload prints.
-const STEERING: [(&str, &str); 9] = [
+const STEERING: [(&str, &str); 11] = [
     ("DOCKER_HOST", "tcp://127.0.0.1:1"),
     ("DOCKER_CONTEXT", "nowhere"),
     ("DOCKER_CONFIG", "/nonexistent"),
@@ -332,6 +332,9 @@ const STEERING: [(&str, &str); 9] = [
     ("COMPOSE_PROFILES", "evil"),
     ("COMPOSE_ENV_FILES", "evil.env"),
     ("COMPOSE_IGNORE_ORPHANS", "x"),
+    // Compose gives up on these values, if it sees them.
+    ("COMPOSE_PARALLEL_LIMIT", "evil"),
+    ("COMPOSE_ANSI", "evil"),
     ("LD_PRELOAD", "/nonexistent/evil.so"),
 ];
 
