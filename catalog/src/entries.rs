@@ -53,19 +53,15 @@ impl Catalog {
     /// The entries that provide a capability, the highest preference first and
     /// then by name.
     pub fn providers(&self, capability: &str) -> Vec<&Entry> {
-        let mut providers: Vec<&Entry> = self
-            .iter()
-            .filter(|entry| entry.module.provides.iter().any(|one| one == capability))
-            .collect();
+        let mut providers: Vec<&Entry> =
+            self.iter().filter(|entry| entry.module.provides.iter().any(|one| one == capability)).collect();
         providers.sort_by_key(|entry| std::cmp::Reverse(entry.module.preference));
         providers
     }
 
     /// Every capability that some module provides.
     pub fn capabilities(&self) -> BTreeSet<&str> {
-        self.iter()
-            .flat_map(|entry| entry.module.provides.iter().map(String::as_str))
-            .collect()
+        self.iter().flat_map(|entry| entry.module.provides.iter().map(String::as_str)).collect()
     }
 
     /// Puts a module in, in the place of one of the same name, which is returned.
@@ -80,11 +76,7 @@ impl Entry {
     /// # Errors
     /// Everything that [`crate::parse`] finds.
     pub fn read(file: &str, text: &str, origin: Origin) -> Result<Self, Vec<Diagnostic>> {
-        Ok(Self {
-            module: crate::parse(file, text)?,
-            text: text.to_owned(),
-            origin,
-        })
+        Ok(Self { module: crate::parse(file, text)?, text: text.to_owned(), origin })
     }
 }
 
@@ -116,9 +108,7 @@ mod tests {
             });
             assert_eq!(format!("{}.yaml", entry.module.name), file);
         }
-        let on_disk = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/modules"))
-            .unwrap()
-            .count();
+        let on_disk = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/modules")).unwrap().count();
         assert_eq!(builtin().iter().count(), on_disk);
     }
 
@@ -136,15 +126,9 @@ mod tests {
             let providers = catalog.providers(capability);
             providers.iter().map(|e| e.module.name.as_str()).collect()
         };
-        assert_eq!(
-            names("sql-database"),
-            ["zebra", "anther", "postgres", "low"]
-        );
+        assert_eq!(names("sql-database"), ["zebra", "anther", "postgres", "low"]);
         assert_eq!(names("key-value"), ["redis"]);
         assert!(names("nothing").is_empty());
-        assert_eq!(
-            builtin().capabilities(),
-            BTreeSet::from(["cache", "key-value", "sql-database"])
-        );
+        assert_eq!(builtin().capabilities(), BTreeSet::from(["cache", "key-value", "sql-database"]));
     }
 }

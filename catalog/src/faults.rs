@@ -13,12 +13,7 @@ impl Faults {
     }
 
     /// A fault with its remedy.
-    pub(crate) fn hinted(
-        &mut self,
-        path: &[&str],
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
+    pub(crate) fn hinted(&mut self, path: &[&str], message: impl Into<String>, hint: impl Into<String>) {
         self.0.push(Diagnostic::error(path, message).hint(hint));
     }
 
@@ -49,11 +44,7 @@ impl Faults {
 
     /// All of them with their places, in the order of the text.
     pub(crate) fn located(self, file: &str, text: &str) -> Vec<Diagnostic> {
-        let mut faults: Vec<Diagnostic> = self
-            .0
-            .into_iter()
-            .map(|fault| fault.located(file, text))
-            .collect();
+        let mut faults: Vec<Diagnostic> = self.0.into_iter().map(|fault| fault.located(file, text)).collect();
         faults.sort_by_key(|fault| fault.place.as_ref().map(|place| (place.line, place.column)));
         faults
     }
@@ -62,11 +53,7 @@ impl Faults {
 /// `` `a`, `b` and `c` ``, cut where it gets long.
 pub(crate) fn listed(words: &[&str]) -> String {
     const SHOWN: usize = 12;
-    let quoted: Vec<String> = words
-        .iter()
-        .take(SHOWN)
-        .map(|word| format!("`{word}`"))
-        .collect();
+    let quoted: Vec<String> = words.iter().take(SHOWN).map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         _ if words.len() > SHOWN => format!("{}, …", quoted.join(", ")),
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),

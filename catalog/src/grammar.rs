@@ -101,22 +101,15 @@ pub(crate) fn check(faults: &mut Faults, path: &[&str], text: &str, grammar: Gra
         && (grammar.rule != Grammar::DASHED.rule || !text.ends_with('-'));
     if !spelt {
         let shown: String = text.chars().take(60).collect();
-        faults.hinted(
-            path,
-            format!("`{shown}` is not the spelling of {what}"),
-            grammar.rule,
-        );
+        faults.hinted(path, format!("`{shown}` is not the spelling of {what}"), grammar.rule);
     }
 }
 
 /// A fault when an image is none, or has neither tag nor digest.
 pub(crate) fn image(faults: &mut Faults, path: &[&str], image: &str) {
-    let allowed =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
     let name = image.rsplit('/').next().unwrap_or_default();
-    let tag = |tag: &str| {
-        tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !tag.contains(':')
-    };
+    let tag = |tag: &str| tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !tag.contains(':');
     let pinned = match name.split_once('@') {
         Some((_, digest)) => digest.strip_prefix("sha256:").is_some_and(tag),
         None => name.split_once(':').is_some_and(|(_, text)| tag(text)),
@@ -143,9 +136,6 @@ pub(crate) fn path(faults: &mut Faults, at: &[&str], path: &str) {
     } else if path.trim_end_matches('/').is_empty() || path.ends_with('/') || path.contains("//") {
         faults.add(at, format!("the path `{path}` has an empty part"));
     } else if path.contains([':', '$', '\\', '\n']) {
-        faults.add(
-            at,
-            format!("the path `{path}` may not hold `:`, `$`, `\\` or a line break"),
-        );
+        faults.add(at, format!("the path `{path}` may not hold `:`, `$`, `\\` or a line break"));
     }
 }

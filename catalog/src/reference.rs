@@ -56,24 +56,12 @@ fn table(out: &mut String, title: &str, head: &[&str], rows: &[Vec<String>]) {
 
 fn overview(out: &mut String, module: &Module) {
     let provides = ticked(module.provides.iter().map(String::as_str));
-    let arrangements: Vec<String> = module
-        .arrangements
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let arrangements: Vec<String> = module.arrangements.iter().map(ToString::to_string).collect();
     let arrangements = ticked(arrangements.iter().map(String::as_str));
     let _ = writeln!(out, "- Provides: {provides}");
-    let _ = writeln!(
-        out,
-        "- Preference among those that provide the same: {}",
-        module.preference
-    );
+    let _ = writeln!(out, "- Preference among those that provide the same: {}", module.preference);
     let _ = writeln!(out, "- Arrangements: {arrangements}");
-    let exercised = if module.exercised {
-        "yes"
-    } else {
-        "no; it was read against the engine's documentation only"
-    };
+    let exercised = if module.exercised { "yes" } else { "no; it was read against the engine's documentation only" };
     let _ = writeln!(out, "- Exercised on real containers: {exercised}\n");
     let rows: Vec<Vec<String>> = module
         .versions
@@ -101,12 +89,7 @@ fn overview(out: &mut String, module: &Module) {
             vec![format!("`{key}`"), value]
         })
         .collect();
-    table(
-        out,
-        "Characteristics",
-        &["a stack may require", "it has"],
-        &rows,
-    );
+    table(out, "Characteristics", &["a stack may require", "it has"], &rows);
 }
 
 fn settings(out: &mut String, module: &Module) {
@@ -118,20 +101,10 @@ fn settings(out: &mut String, module: &Module) {
             if setting.secret {
                 kind.push_str(", a secret");
             }
-            vec![
-                format!("`{key}`"),
-                kind,
-                default(setting),
-                setting.summary.clone(),
-            ]
+            vec![format!("`{key}`"), kind, default(setting), setting.summary.clone()]
         })
         .collect();
-    table(
-        out,
-        "Settings",
-        &["setting", "value", "default", "what it is"],
-        &rows,
-    );
+    table(out, "Settings", &["setting", "value", "default", "what it is"], &rows);
 }
 
 fn default(setting: &Setting) -> String {
@@ -139,9 +112,7 @@ fn default(setting: &Setting) -> String {
         (None, _) if setting.required => "must be said".to_owned(),
         (None, _) => "–".to_owned(),
         (Some(value), SettingKind::Size { .. }) => {
-            let size = value
-                .as_u64()
-                .map_or_else(|| value.to_string(), format_size);
+            let size = value.as_u64().map_or_else(|| value.to_string(), format_size);
             format!("`{size}`")
         }
         (Some(Value::String(text)), _) if text.is_empty() => "empty".to_owned(),
@@ -163,11 +134,7 @@ fn credentials(out: &mut String, module: &Module) {
             vec![format!("`{key}`"), default, secret.to_owned()]
         })
         .collect();
-    let head = [
-        "credential",
-        "development default",
-        "may be a reference to a secret",
-    ];
+    let head = ["credential", "development default", "may be a reference to a secret"];
     table(out, "Credentials", &head, &rows);
 }
 
@@ -186,12 +153,7 @@ fn ports(out: &mut String, module: &Module) {
             ]
         })
         .collect();
-    table(
-        out,
-        "Ports",
-        &["port", "in the container", "service", "scheme"],
-        &rows,
-    );
+    table(out, "Ports", &["port", "in the container", "service", "scheme"], &rows);
 }
 
 /// A service as Compose will call it.
@@ -207,20 +169,12 @@ fn provisions(out: &mut String, module: &Module) {
         .provisions
         .iter()
         .map(|(key, provision)| {
-            let default: Vec<String> = provision
-                .default
-                .iter()
-                .map(|template| readable(template, None))
-                .collect();
+            let default: Vec<String> = provision.default.iter().map(|template| readable(template, None)).collect();
             let default = ticked(default.iter().map(String::as_str));
             let pattern = provision.pattern.as_ref().map(|text| format!("`{text}`"));
             vec![
                 format!("`{key}`"),
-                if default.is_empty() {
-                    "none".to_owned()
-                } else {
-                    default
-                },
+                if default.is_empty() { "none".to_owned() } else { default },
                 pattern.unwrap_or_else(|| "–".to_owned()),
                 provision.summary.clone(),
             ]
@@ -279,45 +233,26 @@ fn readable(template: &str, address: Option<(&str, &str)>) -> String {
 fn variables(out: &mut String, module: &Module) {
     let primary = module.ports.values().find(|port| port.primary);
     let (host, port) = match primary {
-        Some(port) => (
-            service(&port.service).replace('`', ""),
-            port.port.to_string(),
-        ),
+        Some(port) => (service(&port.service).replace('`', ""), port.port.to_string()),
         None => (String::new(), String::new()),
     };
     let row = |name: String, template: &str| {
         vec![
             format!("`{name}`"),
             format!("`{}`", readable(template, Some((&host, &port)))),
-            format!(
-                "`{}`",
-                readable(template, Some(("127.0.0.1", "<published>")))
-            ),
+            format!("`{}`", readable(template, Some(("127.0.0.1", "<published>")))),
         ]
     };
     let variables = &module.variables;
-    let prefixed = variables
-        .prefixed
-        .iter()
-        .map(|(name, template)| row(format!("<RESOURCE>_{name}"), template));
+    let prefixed = variables.prefixed.iter().map(|(name, template)| row(format!("<RESOURCE>_{name}"), template));
     let each = variables.each.iter().flat_map(|(kind, names)| {
-        names.iter().map(move |(name, template)| {
-            (
-                format!("<RESOURCE>_<NAME>_{name}` for each of `{kind}"),
-                template,
-            )
-        })
+        names.iter().map(move |(name, template)| (format!("<RESOURCE>_<NAME>_{name}` for each of `{kind}"), template))
     });
-    let rows: Vec<Vec<String>> = prefixed
-        .chain(each.map(|(name, template)| row(name, template)))
-        .collect();
+    let rows: Vec<Vec<String>> = prefixed.chain(each.map(|(name, template)| row(name, template))).collect();
     let head = ["variable", "inside a container", "on the host"];
     table(out, "Variables", &head, &rows);
-    let rows: Vec<Vec<String>> = variables
-        .conventional
-        .iter()
-        .map(|(name, template)| row(name.clone(), template))
-        .collect();
+    let rows: Vec<Vec<String>> =
+        variables.conventional.iter().map(|(name, template)| row(name.clone(), template)).collect();
     let title = "Conventional variables, when it is the default of its kind";
     table(out, title, &head, &rows);
 }
@@ -327,9 +262,10 @@ fn data(out: &mut String, module: &Module) {
         .services
         .iter()
         .flat_map(|(key, fragment)| {
-            fragment.volumes.iter().map(move |(volume, path)| {
-                vec![format!("`{volume}`"), service(key), format!("`{path}`")]
-            })
+            fragment
+                .volumes
+                .iter()
+                .map(move |(volume, path)| vec![format!("`{volume}`"), service(key), format!("`{path}`")])
         })
         .collect();
     table(out, "Data volumes", &["volume", "service", "path"], &rows);

@@ -6,17 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sidestack_topology::module::{
-    Characteristic, Credential, EngineVersion, FileTemplate, Module, Port, Provision, Setting,
-    SettingKind, Variables,
+    Characteristic, Credential, EngineVersion, FileTemplate, Module, Port, Provision, Setting, SettingKind, Variables,
 };
 use sidestack_topology::pattern::Pattern;
 use sidestack_topology::units::parse_size;
 
 use crate::faults::Faults;
 use crate::grammar::{self, Grammar};
-use crate::raw::{
-    RawCharacteristic, RawFile, RawModule, RawProvision, RawSetting, RawType, Scalar,
-};
+use crate::raw::{RawCharacteristic, RawFile, RawModule, RawProvision, RawSetting, RawType, Scalar};
 use crate::services;
 
 /// The only version of the format there is.
@@ -47,37 +44,17 @@ pub(crate) fn module(raw: RawModule, faults: &mut Faults) -> Module {
 
     let service_keys: Vec<&str> = raw.services.keys().map(String::as_str).collect();
     let versions = versions(&raw, faults);
-    let characteristics = raw
-        .characteristics
-        .iter()
-        .map(|(key, value)| (key.clone(), characteristic(key, value, faults)))
-        .collect();
-    let settings = raw
-        .settings
-        .iter()
-        .map(|(key, value)| (key.clone(), setting(key, value, faults)))
-        .collect();
+    let characteristics =
+        raw.characteristics.iter().map(|(key, value)| (key.clone(), characteristic(key, value, faults))).collect();
+    let settings = raw.settings.iter().map(|(key, value)| (key.clone(), setting(key, value, faults))).collect();
     for key in raw.credentials.keys() {
-        grammar::check(
-            faults,
-            &["credentials", key],
-            key,
-            Grammar::UNDERSCORED,
-            "a credential",
-        );
+        grammar::check(faults, &["credentials", key], key, Grammar::UNDERSCORED, "a credential");
     }
     let ports = ports(&raw, &service_keys, faults);
-    let provisions = raw
-        .provisions
-        .iter()
-        .map(|(key, value)| (key.clone(), provision(key, value, &service_keys, faults)))
-        .collect();
+    let provisions =
+        raw.provisions.iter().map(|(key, value)| (key.clone(), provision(key, value, &service_keys, faults))).collect();
     let variables = variables(&raw, faults);
-    let files = raw
-        .files
-        .iter()
-        .map(|(key, value)| (key.clone(), file(key, value, faults)))
-        .collect();
+    let files = raw.files.iter().map(|(key, value)| (key.clone(), file(key, value, faults))).collect();
     let services = services::resolve(&raw, faults);
 
     Module {
@@ -114,10 +91,7 @@ fn summary(faults: &mut Faults, path: &[&str], text: &str) {
 
 fn capabilities(provides: &[String], faults: &mut Faults) {
     if provides.is_empty() {
-        faults.add(
-            &["provides"],
-            "a module must provide one capability at least",
-        );
+        faults.add(&["provides"], "a module must provide one capability at least");
     }
     let mut seen = BTreeSet::new();
     for (index, capability) in provides.iter().enumerate() {
@@ -138,21 +112,9 @@ fn versions(raw: &RawModule, faults: &mut Faults) -> Vec<EngineVersion> {
     for (index, version) in raw.versions.iter().enumerate() {
         let index = index.to_string();
         let at = |key| ["versions", index.as_str(), key];
-        grammar::check(
-            faults,
-            &at("version"),
-            &version.version,
-            Grammar::VERSION,
-            "a version",
-        );
+        grammar::check(faults, &at("version"), &version.version, Grammar::VERSION, "a version");
         if let Some(format) = &version.data_format {
-            grammar::check(
-                faults,
-                &at("data-format"),
-                format,
-                Grammar::VERSION,
-                "a data format",
-            );
+            grammar::check(faults, &at("data-format"), format, Grammar::VERSION, "a data format");
         }
         if !seen.insert(&version.version) {
             let message = format!("version `{}` stands here twice", version.version);
@@ -165,10 +127,7 @@ fn versions(raw: &RawModule, faults: &mut Faults) -> Vec<EngineVersion> {
         .map(|version| EngineVersion {
             version: version.version.clone(),
             image: version.image.clone(),
-            data_format: version
-                .data_format
-                .clone()
-                .unwrap_or_else(|| version.version.clone()),
+            data_format: version.data_format.clone().unwrap_or_else(|| version.version.clone()),
         })
         .collect()
 }
@@ -209,30 +168,14 @@ fn shown(raw: &Scalar) -> String {
 
 fn setting(key: &str, raw: &RawSetting, faults: &mut Faults) -> Setting {
     let at = |part| ["settings", key, part];
-    grammar::check(
-        faults,
-        &["settings", key],
-        key,
-        Grammar::UNDERSCORED,
-        "a setting",
-    );
+    grammar::check(faults, &["settings", key], key, Grammar::UNDERSCORED, "a setting");
     summary(faults, &at("summary"), &raw.summary);
     let bounded = matches!(raw.kind, RawType::Integer | RawType::Size);
     for (part, present, fitting, only) in [
         ("min", raw.min.is_some(), bounded, "an integer or a size"),
         ("max", raw.max.is_some(), bounded, "an integer or a size"),
-        (
-            "values",
-            raw.values.is_some(),
-            raw.kind == RawType::Enum,
-            "an enum",
-        ),
-        (
-            "secret",
-            raw.secret,
-            raw.kind == RawType::String,
-            "a string",
-        ),
+        ("values", raw.values.is_some(), raw.kind == RawType::Enum, "an enum"),
+        ("secret", raw.secret, raw.kind == RawType::String, "a string"),
     ] {
         if present && !fitting {
             faults.add(&at(part), format!("only {only} can have `{part}`"));
@@ -260,13 +203,7 @@ fn setting(key: &str, raw: &RawSetting, faults: &mut Faults) -> Setting {
             "leave out one of `required` and `default`",
         );
     }
-    Setting {
-        summary: raw.summary.clone(),
-        kind,
-        default,
-        required: raw.required,
-        secret: raw.secret,
-    }
+    Setting { summary: raw.summary.clone(), kind, default, required: raw.required, secret: raw.secret }
 }
 
 fn setting_kind(key: &str, raw: &RawSetting, faults: &mut Faults) -> SettingKind {
@@ -300,25 +237,18 @@ fn setting_kind(key: &str, raw: &RawSetting, faults: &mut Faults) -> SettingKind
             if min <= max {
                 return SettingKind::Integer { min, max };
             }
-            SettingKind::Integer {
-                min: i64::MIN,
-                max: i64::MAX,
-            }
+            SettingKind::Integer { min: i64::MIN, max: i64::MAX }
         }
         RawType::Size => {
             let mut bound = |part, raw: &Option<Scalar>, otherwise| {
-                raw.as_ref()
-                    .map_or(otherwise, |raw| size(raw, &at(part), faults))
+                raw.as_ref().map_or(otherwise, |raw| size(raw, &at(part), faults))
             };
             let min = bound("min", &raw.min, 0);
             let max = bound("max", &raw.max, u64::MAX);
             if min <= max {
                 return SettingKind::Size { min, max };
             }
-            SettingKind::Size {
-                min: 0,
-                max: u64::MAX,
-            }
+            SettingKind::Size { min: 0, max: u64::MAX }
         }
     };
     faults.add(&at("min"), "`min` is above `max`");
@@ -335,13 +265,7 @@ fn ports(raw: &RawModule, services: &[&str], faults: &mut Faults) -> BTreeMap<St
         }
         known_service(&["ports", key, "service"], &port.service, services, faults);
         if let Some(scheme) = &port.scheme {
-            grammar::check(
-                faults,
-                &["ports", key, "scheme"],
-                scheme,
-                Grammar::SCHEME,
-                "a scheme",
-            );
+            grammar::check(faults, &["ports", key, "scheme"], scheme, Grammar::SCHEME, "a scheme");
         }
         let listener = (port.service.as_str(), port.port, port.protocol);
         if let Some(other) = listeners.insert(listener, key) {
@@ -380,13 +304,7 @@ pub(crate) fn known_service(path: &[&str], key: &str, services: &[&str], faults:
 
 fn provision(key: &str, raw: &RawProvision, services: &[&str], faults: &mut Faults) -> Provision {
     let at = |part| ["provisions", key, part];
-    grammar::check(
-        faults,
-        &["provisions", key],
-        key,
-        Grammar::UNDERSCORED,
-        "a provision",
-    );
+    grammar::check(faults, &["provisions", key], key, Grammar::UNDERSCORED, "a provision");
     summary(faults, &at("summary"), &raw.summary);
     known_service(&at("service"), &raw.service, services, faults);
     if raw.command.is_empty() {
@@ -433,10 +351,7 @@ fn variables(raw: &RawModule, faults: &mut Faults) -> Variables {
     for name in raw_variables.conventional.keys() {
         let path = ["variables", "conventional", name];
         grammar::check(faults, &path, name, Grammar::VARIABLE, "a variable");
-        if ["SIDESTACK_", "COMPOSE_", "DOCKER_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-        {
+        if ["SIDESTACK_", "COMPOSE_", "DOCKER_"].iter().any(|prefix| name.starts_with(prefix)) {
             faults.add(&path, format!("`{name}` is not a module's to give"));
         }
     }

@@ -20,64 +20,30 @@ pub(crate) fn resolve(raw: &RawModule, faults: &mut Faults) -> BTreeMap<String, 
             "the service that gets the resource's name is called `main`",
         );
     }
-    let given: BTreeSet<&str> = raw
-        .services
-        .values()
-        .flat_map(|service| service.files.iter().map(String::as_str))
-        .collect();
-    for file in raw
-        .files
-        .keys()
-        .filter(|file| !given.contains(file.as_str()))
-    {
+    let given: BTreeSet<&str> =
+        raw.services.values().flat_map(|service| service.files.iter().map(String::as_str)).collect();
+    for file in raw.files.keys().filter(|file| !given.contains(file.as_str())) {
         faults.hinted(
             &["files", file],
             format!("no service gets the file `{file}`"),
             format!("name it under `files: [{file}]` of a service"),
         );
     }
-    let services = raw
-        .services
-        .iter()
-        .map(|(key, service)| (key.clone(), fragment(raw, key, service, &keys, faults)))
-        .collect();
+    let services =
+        raw.services.iter().map(|(key, service)| (key.clone(), fragment(raw, key, service, &keys, faults))).collect();
     cycles(raw, faults);
     services
 }
 
-fn fragment(
-    module: &RawModule,
-    key: &str,
-    raw: &RawService,
-    services: &[&str],
-    faults: &mut Faults,
-) -> Fragment {
+fn fragment(module: &RawModule, key: &str, raw: &RawService, services: &[&str], faults: &mut Faults) -> Fragment {
     let at = |part| ["services", key, part];
-    grammar::check(
-        faults,
-        &["services", key],
-        key,
-        Grammar::DASHED,
-        "a service",
-    );
+    grammar::check(faults, &["services", key], key, Grammar::DASHED, "a service");
     for name in raw.environment.keys() {
         let path = ["services", key, "environment", name];
-        grammar::check(
-            faults,
-            &path,
-            name,
-            Grammar::CONTAINER_VARIABLE,
-            "a variable",
-        );
+        grammar::check(faults, &path, name, Grammar::CONTAINER_VARIABLE, "a variable");
     }
     for name in raw.volumes.keys() {
-        grammar::check(
-            faults,
-            &["services", key, "volumes", name],
-            name,
-            Grammar::ANY,
-            "a volume",
-        );
+        grammar::check(faults, &["services", key, "volumes", name], name, Grammar::ANY, "a volume");
     }
     for name in raw.secrets.keys() {
         let path = ["services", key, "secrets", name];
@@ -95,31 +61,15 @@ fn fragment(
             let index = index.to_string();
             let path = ["services", key, "files", index.as_str()];
             let known = module.files.keys().map(String::as_str);
-            faults.unknown(
-                &path,
-                format!("there is no file `{file}` in this module"),
-                file,
-                known,
-            );
+            faults.unknown(&path, format!("there is no file `{file}` in this module"), file, known);
         }
     }
     for (index, other) in raw.depends_on.iter().enumerate() {
         let index = index.to_string();
-        known_service(
-            &["services", key, "depends-on", &index],
-            other,
-            services,
-            faults,
-        );
+        known_service(&["services", key, "depends-on", &index], other, services, faults);
     }
     if let Some(signal) = &raw.stop_signal {
-        grammar::check(
-            faults,
-            &at("stop-signal"),
-            signal,
-            Grammar::SIGNAL,
-            "a signal",
-        );
+        grammar::check(faults, &at("stop-signal"), signal, Grammar::SIGNAL, "a signal");
     }
     if let Some(folder) = &raw.working_dir {
         grammar::path(faults, &at("working-dir"), folder);
@@ -128,10 +78,7 @@ fn fragment(
     let grace = raw.stop_grace_period.as_ref().map(|text| {
         let ms = duration(text, &at("stop-grace-period"), faults);
         if !ms.is_multiple_of(1_000) {
-            faults.add(
-                &at("stop-grace-period"),
-                "only whole seconds can be had here",
-            );
+            faults.add(&at("stop-grace-period"), "only whole seconds can be had here");
         }
         u32::try_from(ms / 1_000).unwrap_or(u32::MAX)
     });
@@ -149,10 +96,7 @@ fn fragment(
         working_dir: raw.working_dir.clone(),
         read_only: raw.read_only,
         tmpfs: raw.tmpfs.clone(),
-        shm_size: raw
-            .shm_size
-            .as_ref()
-            .map(|raw| size(raw, &at("shm-size"), faults)),
+        shm_size: raw.shm_size.as_ref().map(|raw| size(raw, &at("shm-size"), faults)),
         stop_signal: raw.stop_signal.clone(),
         stop_grace_period: grace,
         init: raw.init,
@@ -193,33 +137,21 @@ fn mounts(module: &RawModule, key: &str, raw: &RawService, faults: &mut Faults) 
     let mut placed: BTreeSet<String> = BTreeSet::new();
     for (at, path) in secrets.chain(files) {
         if raw.read_only {
-            faults.add(
-                &at,
-                format!("`{key}` is read-only, so nothing can be put at `{path}`"),
-            );
+            faults.add(&at, format!("`{key}` is read-only, so nothing can be put at `{path}`"));
         }
-        let below = |mount: &&&str| {
-            path.strip_prefix(**mount)
-                .is_some_and(|rest| rest.starts_with('/'))
-        };
+        let below = |mount: &&&str| path.strip_prefix(**mount).is_some_and(|rest| rest.starts_with('/'));
         if let Some(mount) = hidden.iter().find(below) {
             faults.add(&at, format!("the tmpfs at `{mount}` would hide `{path}`"));
         }
         if !placed.insert(path.clone()) || taken.contains_key(path.as_str()) {
-            faults.add(
-                &at,
-                format!("something stands at `{path}` in `{key}` already"),
-            );
+            faults.add(&at, format!("something stands at `{path}` in `{key}` already"));
         }
     }
 }
 
 fn duration(text: &str, path: &[&str], faults: &mut Faults) -> u64 {
     parse_duration_ms(text).unwrap_or_else(|| {
-        faults.add(
-            path,
-            format!("expected a duration such as `5s`, found `{text}`"),
-        );
+        faults.add(path, format!("expected a duration such as `5s`, found `{text}`"));
         0
     })
 }
@@ -232,10 +164,7 @@ fn health(key: &str, raw: &RawHealth, faults: &mut Faults) -> Health {
         _ => false,
     };
     if !sound {
-        faults.add(
-            &at("test"),
-            "expected `[CMD, PROGRAM, …]` or `[CMD-SHELL, \"COMMAND\"]`",
-        );
+        faults.add(&at("test"), "expected `[CMD, PROGRAM, …]` or `[CMD-SHELL, \"COMMAND\"]`");
     }
     let mut time = |part, text: &Option<String>, otherwise, least| match text {
         None => otherwise,
@@ -255,13 +184,7 @@ fn health(key: &str, raw: &RawHealth, faults: &mut Faults) -> Health {
     if retries == 0 {
         faults.add(&at("retries"), "must be 1 at least");
     }
-    Health {
-        test: raw.test.clone(),
-        interval_ms,
-        timeout_ms,
-        retries,
-        start_period_ms,
-    }
+    Health { test: raw.test.clone(), interval_ms, timeout_ms, retries, start_period_ms }
 }
 
 /// Services that wait for themselves, through however many others.
@@ -273,10 +196,7 @@ fn cycles(raw: &RawModule, faults: &mut Faults) {
         }
         if let Some(way) = way_back(raw, start) {
             told.extend(&way);
-            let message = format!(
-                "a circle: `{}` waits for `{start}`",
-                way.join("` waits for `")
-            );
+            let message = format!("a circle: `{}` waits for `{start}`", way.join("` waits for `"));
             faults.add(&["services", start, "depends-on"], message);
         }
     }

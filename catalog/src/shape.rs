@@ -20,17 +20,9 @@ pub(crate) struct Shape {
 
 /// Compares a document with a schema.
 pub(crate) fn check(mut document: Value, schema: &Value) -> Shape {
-    let mut walk = Walk {
-        schema,
-        faults: Faults::default(),
-        usable: true,
-    };
+    let mut walk = Walk { schema, faults: Faults::default(), usable: true };
     walk.value(&mut document, schema, &mut Vec::new());
-    Shape {
-        faults: walk.faults,
-        pruned: document,
-        usable: walk.usable,
-    }
+    Shape { faults: walk.faults, pruned: document, usable: walk.usable }
 }
 
 struct Walk<'a> {
@@ -61,10 +53,7 @@ impl<'a> Walk<'a> {
     fn value(&mut self, value: &mut Value, schema: &'a Value, path: &mut Vec<String>) {
         let schema = self.followed(schema);
         if let Some(choices) = choices(schema) {
-            let fitting = choices
-                .iter()
-                .map(|choice| self.followed(choice))
-                .find(|choice| self.fits(value, choice));
+            let fitting = choices.iter().map(|choice| self.followed(choice)).find(|choice| self.fits(value, choice));
             match fitting {
                 Some(choice) => self.value(value, choice, path),
                 None => self.mismatch(value, schema, path),
@@ -144,21 +133,15 @@ impl<'a> Walk<'a> {
         let others = schema.get("additionalProperties");
         let names: Vec<String> = map.keys().cloned().collect();
         for name in names {
-            let inner = known
-                .and_then(|known| known.get(&name))
-                .or(others.filter(|others| **others != Value::Bool(false)));
+            let inner =
+                known.and_then(|known| known.get(&name)).or(others.filter(|others| **others != Value::Bool(false)));
             path.push(name.clone());
             match (inner, map.get_mut(&name)) {
                 (Some(inner), Some(value)) => self.value(value, inner, path),
                 _ => {
                     let path: Vec<&str> = path.iter().map(String::as_str).collect();
                     let words = known.iter().flat_map(|known| known.keys());
-                    self.faults.unknown(
-                        &path,
-                        format!("unknown key `{name}`"),
-                        &name,
-                        words.map(String::as_str),
-                    );
+                    self.faults.unknown(&path, format!("unknown key `{name}`"), &name, words.map(String::as_str));
                     map.remove(&name);
                 }
             }
@@ -173,17 +156,10 @@ impl<'a> Walk<'a> {
     }
 
     fn mismatch(&mut self, value: &Value, schema: &'a Value, path: &[String]) {
-        let words: Vec<&str> = choices(schema)
-            .into_iter()
-            .flatten()
-            .filter_map(|choice| choice.get("const")?.as_str())
-            .collect();
+        let words: Vec<&str> =
+            choices(schema).into_iter().flatten().filter_map(|choice| choice.get("const")?.as_str()).collect();
         if let Some(text) = value.as_str().filter(|_| !words.is_empty()) {
-            self.fault(
-                path,
-                format!("`{text}` is none of {}", listed(&words)),
-                None,
-            );
+            self.fault(path, format!("`{text}` is none of {}", listed(&words)), None);
             return;
         }
         let mut wanted: Vec<&str> = Vec::new();
@@ -224,19 +200,14 @@ impl<'a> Walk<'a> {
 }
 
 fn choices(schema: &Value) -> Option<&Vec<Value>> {
-    ["anyOf", "oneOf"]
-        .iter()
-        .find_map(|key| schema.get(key)?.as_array())
+    ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array())
 }
 
 /// The schemas without choices that a schema comes down to.
 fn leaves<'a>(walk: &Walk<'a>, schema: &'a Value) -> Vec<&'a Value> {
     let schema = walk.followed(schema);
     match choices(schema) {
-        Some(choices) => choices
-            .iter()
-            .flat_map(|choice| leaves(walk, choice))
-            .collect(),
+        Some(choices) => choices.iter().flat_map(|choice| leaves(walk, choice)).collect(),
         None => vec![schema],
     }
 }
@@ -265,8 +236,9 @@ mod tests {
         };
         match value {
             Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
-            Value::Array(items) => (items.iter().enumerate())
-                .for_each(|(index, value)| below(&index.to_string(), value)),
+            Value::Array(items) => {
+                (items.iter().enumerate()).for_each(|(index, value)| below(&index.to_string(), value))
+            }
             _ => {}
         }
     }
@@ -288,8 +260,7 @@ mod tests {
         ];
         let mut compared = 0;
         for (file, text) in crate::entries::BUILT_IN {
-            let document: Value =
-                sidestack_topology::yaml::read(file, text.as_bytes()).unwrap_or_default();
+            let document: Value = sidestack_topology::yaml::read(file, text.as_bytes()).unwrap_or_default();
             let mut places = Vec::new();
             pointers(&document, "", &mut places);
             for place in &places {

@@ -49,9 +49,7 @@ pub(crate) fn check(module: &Module, faults: &mut Faults) {
         trials: [Trial::new(module, false), Trial::new(module, true)],
     };
     // Indices as texts must outlive the sites that name them.
-    let indices: Vec<String> = (0..longest(module))
-        .map(|index| index.to_string())
-        .collect();
+    let indices: Vec<String> = (0..longest(module)).map(|index| index.to_string()).collect();
     for site in sites(module, &indices) {
         check.site(&site, faults);
     }
@@ -60,21 +58,11 @@ pub(crate) fn check(module: &Module, faults: &mut Faults) {
 
 fn longest(module: &Module) -> usize {
     let fragments = module.services.values().flat_map(|fragment| {
-        let test = fragment
-            .healthcheck
-            .as_ref()
-            .map_or(0, |health| health.test.len());
-        [
-            fragment.command.len(),
-            fragment.entrypoint.len(),
-            fragment.tmpfs.len(),
-            test,
-        ]
+        let test = fragment.healthcheck.as_ref().map_or(0, |health| health.test.len());
+        [fragment.command.len(), fragment.entrypoint.len(), fragment.tmpfs.len(), test]
     });
-    let provisions = module
-        .provisions
-        .values()
-        .flat_map(|provision| [provision.command.len(), provision.default.len()]);
+    let provisions =
+        module.provisions.values().flat_map(|provision| [provision.command.len(), provision.default.len()]);
     fragments.chain(provisions).max().unwrap_or(0)
 }
 
@@ -84,44 +72,21 @@ const INSPECT: Option<&str> = Some("`docker inspect`");
 fn sites<'a>(module: &'a Module, indices: &'a [String]) -> Vec<Site<'a>> {
     let mut sites = Vec::new();
     let mut add = |path: &[&'a str], text: &'a str, scope, seen_in| {
-        sites.push(Site {
-            path: path.to_vec(),
-            text,
-            scope,
-            seen_in,
-        });
+        sites.push(Site { path: path.to_vec(), text, scope, seen_in });
     };
     for (key, fragment) in &module.services {
         let at = ["services", key.as_str()];
-        add(
-            &[at[0], at[1], "image"],
-            &fragment.image,
-            Scope::Service,
-            INSPECT,
-        );
+        add(&[at[0], at[1], "image"], &fragment.image, Scope::Service, INSPECT);
         if let Some(user) = &fragment.user {
             add(&[at[0], at[1], "user"], user, Scope::Service, INSPECT);
         }
-        for (part, texts) in [
-            ("command", &fragment.command),
-            ("entrypoint", &fragment.entrypoint),
-        ] {
+        for (part, texts) in [("command", &fragment.command), ("entrypoint", &fragment.entrypoint)] {
             for (index, text) in indices.iter().zip(texts) {
-                add(
-                    &[at[0], at[1], part, index],
-                    text,
-                    Scope::Service,
-                    ARGUMENTS,
-                );
+                add(&[at[0], at[1], part, index], text, Scope::Service, ARGUMENTS);
             }
         }
         for (name, text) in &fragment.environment {
-            add(
-                &[at[0], at[1], "environment", name],
-                text,
-                Scope::Service,
-                INSPECT,
-            );
+            add(&[at[0], at[1], "environment", name], text, Scope::Service, INSPECT);
         }
         for (name, text) in &fragment.secrets {
             add(&[at[0], at[1], "secrets", name], text, Scope::Service, None);
@@ -136,20 +101,10 @@ fn sites<'a>(module: &'a Module, indices: &'a [String]) -> Vec<Site<'a>> {
         let at = ["provisions", key.as_str()];
         for (index, text) in indices.iter().zip(&provision.default) {
             let seen = Some("the name of what it makes");
-            add(
-                &[at[0], at[1], "default", index],
-                text,
-                Scope::Default,
-                seen,
-            );
+            add(&[at[0], at[1], "default", index], text, Scope::Default, seen);
         }
         for (index, text) in indices.iter().zip(&provision.command) {
-            add(
-                &[at[0], at[1], "command", index],
-                text,
-                Scope::Provision,
-                ARGUMENTS,
-            );
+            add(&[at[0], at[1], "command", index], text, Scope::Provision, ARGUMENTS);
         }
         if let Some(user) = &provision.user {
             add(&[at[0], at[1], "user"], user, Scope::Service, ARGUMENTS);
@@ -159,10 +114,7 @@ fn sites<'a>(module: &'a Module, indices: &'a [String]) -> Vec<Site<'a>> {
         }
     }
     let variables = &module.variables;
-    for (part, names) in [
-        ("prefixed", &variables.prefixed),
-        ("conventional", &variables.conventional),
-    ] {
+    for (part, names) in [("prefixed", &variables.prefixed), ("conventional", &variables.conventional)] {
         for (name, text) in names {
             add(&["variables", part, name], text, Scope::Variables, None);
         }
@@ -174,12 +126,7 @@ fn sites<'a>(module: &'a Module, indices: &'a [String]) -> Vec<Site<'a>> {
     }
     for (key, file) in &module.files {
         let seen = (!file.secret).then_some("a file that is not marked `secret: true`");
-        add(
-            &["files", key, "content"],
-            &file.content,
-            Scope::Service,
-            seen,
-        );
+        add(&["files", key, "content"], &file.content, Scope::Service, seen);
     }
     sites
 }
@@ -212,11 +159,7 @@ impl Check<'_> {
             match self.templates.render(site.text, trial.context(site.scope)) {
                 Ok(text) => self.rendered(site, &text, faults),
                 Err(error) => {
-                    let what = if trial.everything {
-                        "when everything is set"
-                    } else {
-                        "with the defaults alone"
-                    };
+                    let what = if trial.everything { "when everything is set" } else { "with the defaults alone" };
                     let message = format!("the template fails {what}: {}", error.message);
                     faults.add(&site.path, within(site, message, error.line));
                 }
@@ -256,10 +199,7 @@ impl Check<'_> {
                 return;
             }
             "provisions" if site.scope == Scope::Default => {
-                faults.add(
-                    &site.path,
-                    "the default of a provision cannot read provisions",
-                );
+                faults.add(&site.path, "the default of a provision cannot read provisions");
                 return;
             }
             "addresses" if !addresses => {
@@ -287,12 +227,7 @@ impl Check<'_> {
                     "port",
                     "name",
                 ];
-                faults.unknown(
-                    &site.path,
-                    format!("`{name}` is not known here"),
-                    root,
-                    roots,
-                );
+                faults.unknown(&site.path, format!("`{name}` is not known here"), root, roots);
                 return;
             }
         };
@@ -396,10 +331,9 @@ impl Trial {
         for (kind, provision) in &module.provisions {
             let names: Vec<String> = match &provision.default {
                 // A default that fails is told of where it stands.
-                names if !names.is_empty() => names
-                    .iter()
-                    .map(|name| templates.render(name, &default).unwrap_or_default())
-                    .collect(),
+                names if !names.is_empty() => {
+                    names.iter().map(|name| templates.render(name, &default).unwrap_or_default()).collect()
+                }
                 _ if everything => vec!["sample".to_owned()],
                 _ => Vec::new(),
             };
@@ -413,14 +347,7 @@ impl Trial {
         for context in [&mut base, &mut with_name] {
             addresses(module, context);
         }
-        Self {
-            everything,
-            service,
-            default,
-            provision,
-            variables: Context::new(&base),
-            each: Context::new(&with_name),
-        }
+        Self { everything, service, default, provision, variables: Context::new(&base), each: Context::new(&with_name) }
     }
 
     fn context(&self, scope: Scope) -> &Context {
@@ -456,11 +383,7 @@ fn base(module: &Module, everything: bool) -> Map<String, Value> {
         };
         credentials.insert(key.clone(), value);
     }
-    let ports: Map<String, Value> = module
-        .ports
-        .iter()
-        .map(|(key, port)| (key.clone(), json!(port.port)))
-        .collect();
+    let ports: Map<String, Value> = module.ports.iter().map(|(key, port)| (key.clone(), json!(port.port))).collect();
     let services: Map<String, Value> = module
         .services
         .keys()
@@ -475,14 +398,8 @@ fn base(module: &Module, everything: bool) -> Map<String, Value> {
     let version = module.versions.first();
     let mut base = Map::new();
     base.insert("resource".to_owned(), json!("sample"));
-    base.insert(
-        "image".to_owned(),
-        json!(version.map_or("image:1", |v| &v.image)),
-    );
-    base.insert(
-        "version".to_owned(),
-        json!(version.map_or("1", |v| &v.version)),
-    );
+    base.insert("image".to_owned(), json!(version.map_or("image:1", |v| &v.image)));
+    base.insert("version".to_owned(), json!(version.map_or("1", |v| &v.version)));
     base.insert("settings".to_owned(), settings.into());
     base.insert("credentials".to_owned(), credentials.into());
     base.insert("ports".to_owned(), ports.into());
@@ -492,11 +409,7 @@ fn base(module: &Module, everything: bool) -> Map<String, Value> {
 
 fn addresses(module: &Module, context: &mut Map<String, Value>) {
     let of = |port: u16| json!({"host": "sample", "port": port});
-    let all: Map<String, Value> = module
-        .ports
-        .iter()
-        .map(|(key, port)| (key.clone(), of(port.port)))
-        .collect();
+    let all: Map<String, Value> = module.ports.iter().map(|(key, port)| (key.clone(), of(port.port))).collect();
     if let Some(port) = module.ports.values().find(|port| port.primary) {
         context.insert("host".to_owned(), json!("sample"));
         context.insert("port".to_owned(), json!(port.port));

@@ -13,10 +13,7 @@ fn compare(name: &str, generated: &str) {
         std::fs::write(&path, generated).unwrap();
     }
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        checked_in == generated,
-        "docs/reference/{name} is not up to date; run the tests with UPDATE_REFERENCE=1"
-    );
+    assert!(checked_in == generated, "docs/reference/{name} is not up to date; run the tests with UPDATE_REFERENCE=1");
 }
 
 #[test]
@@ -30,10 +27,7 @@ fn the_pages_of_modules_are_checked_in() {
     let mut expected = Vec::new();
     for entry in sidestack_catalog::builtin().iter() {
         let name = format!("{}.md", entry.module.name);
-        compare(
-            &format!("modules/{name}"),
-            &sidestack_catalog::reference(&entry.module),
-        );
+        compare(&format!("modules/{name}"), &sidestack_catalog::reference(&entry.module));
         expected.push(name);
     }
     let mut found: Vec<String> = std::fs::read_dir(folder().join("modules"))

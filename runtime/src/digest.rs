@@ -82,16 +82,11 @@ pub(crate) fn of_plan(plan: &Plan, rendered: &Rendered, secrets: &Secrets, key: 
         let text = serde_json::to_string(volume).unwrap_or_default();
         digests.volumes.insert(key_of.clone(), keyed(key, &[&text]));
     }
-    let all: Vec<String> = [
-        &digests.services,
-        &digests.deliveries,
-        &digests.provisions,
-        &digests.networks,
-        &digests.volumes,
-    ]
-    .into_iter()
-    .flat_map(|map| map.iter().map(|(key, value)| format!("{key}={value}")))
-    .collect();
+    let all: Vec<String> =
+        [&digests.services, &digests.deliveries, &digests.provisions, &digests.networks, &digests.volumes]
+            .into_iter()
+            .flat_map(|map| map.iter().map(|(key, value)| format!("{key}={value}")))
+            .collect();
     digests.whole = keyed(key, &all.iter().map(String::as_str).collect::<Vec<_>>());
     digests
 }

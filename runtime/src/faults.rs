@@ -34,7 +34,9 @@ pub(crate) fn references(manifest: &Manifest) -> Vec<Diagnostic> {
             if let Err(error) = reference.parse::<Reference>() {
                 let path: Vec<&str> = path.iter().map(String::as_str).collect();
                 let fault = Diagnostic::error(&path, format!("`{reference}` is no secret reference: {error}"));
-                faults.push(fault.hint("use env:NAME, keychain:SERVICE/ACCOUNT, command:…, file:PATH or dotenv:PATH#KEY"));
+                faults.push(
+                    fault.hint("use env:NAME, keychain:SERVICE/ACCOUNT, command:…, file:PATH or dotenv:PATH#KEY"),
+                );
             }
         }
     }
@@ -59,7 +61,8 @@ pub(crate) fn in_compose_files(faults: Vec<Diagnostic>, inputs: &Inputs) -> Vec<
         .filter(|path| is_yaml(path) && !path.ends_with(sidestack_topology::manifest::FILE))
         .filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
         .map(|(path, text)| {
-            let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+            let name =
+                path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
             (name, text)
         })
         .collect();

@@ -51,11 +51,7 @@ pub enum FileError {
 }
 
 fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
-    move |cause| FileError::Io {
-        action,
-        path: path.to_owned(),
-        cause,
-    }
+    move |cause| FileError::Io { action, path: path.to_owned(), cause }
 }
 
 /// Writes a whole file: to a temporary name in the same folder, synced, renamed over `path`, folder synced.
@@ -83,12 +79,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileErro
             file.sync_all()
         })
         .map_err(io_error("write", path))?;
-    temporary
-        .persist(path)
-        .map_err(|failed| io_error("replace", path)(failed.error))?;
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(io_error("sync", folder))
+    temporary.persist(path).map_err(|failed| io_error("replace", path)(failed.error))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error("sync", folder))
 }
 
 /// Makes a folder with mode 0700, and its missing parents likewise; an existing one of ours is tightened.
@@ -96,22 +88,11 @@ pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileErro
 /// # Errors
 /// [`FileError::NotPrivate`] when it is another user's, or is no folder; [`FileError::Io`] otherwise.
 pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(io_error("create the folder", path))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("create the folder", path))?;
     let meta = fs::symlink_metadata(path).map_err(io_error("look at", path))?;
-    let refuse = |why| FileError::NotPrivate {
-        path: path.to_owned(),
-        why,
-    };
+    let refuse = |why| FileError::NotPrivate { path: path.to_owned(), why };
     // A link may be the user's own way of keeping the data elsewhere: what counts is the folder it leads to.
-    let meta = if meta.is_symlink() {
-        fs::metadata(path).map_err(io_error("look at", path))?
-    } else {
-        meta
-    };
+    let meta = if meta.is_symlink() { fs::metadata(path).map_err(io_error("look at", path))? } else { meta };
     if !meta.is_dir() {
         return Err(refuse("is not a folder"));
     }
@@ -119,8 +100,7 @@ pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
         return Err(refuse("belongs to another user"));
     }
     if meta.mode() & 0o7777 != 0o700 {
-        fs::set_permissions(path, Permissions::from_mode(0o700))
-            .map_err(io_error("make private", path))?;
+        fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(io_error("make private", path))?;
     }
     Ok(())
 }
@@ -142,11 +122,7 @@ pub(crate) fn current_uid() -> io::Result<u32> {
 /// [`FileError::Escapes`] for an absolute path, a `..`, a NUL, a link out of the base or to nowhere;
 /// [`FileError::Io`] when the base does not exist.
 pub fn confined(base: &Path, relative: &Path) -> Result<PathBuf, FileError> {
-    let escapes = |why| FileError::Escapes {
-        path: relative.to_owned(),
-        base: base.to_owned(),
-        why,
-    };
+    let escapes = |why| FileError::Escapes { path: relative.to_owned(), base: base.to_owned(), why };
     if relative.as_os_str().is_empty() {
         return Err(escapes("is empty"));
     }
@@ -164,8 +140,7 @@ pub fn confined(base: &Path, relative: &Path) -> Result<PathBuf, FileError> {
         }
         match fs::symlink_metadata(&place) {
             Ok(meta) if meta.is_symlink() => {
-                place = fs::canonicalize(&place)
-                    .map_err(|_| escapes("goes through a link that leads nowhere"))?;
+                place = fs::canonicalize(&place).map_err(|_| escapes("goes through a link that leads nowhere"))?;
                 if !place.starts_with(&root) {
                     return Err(escapes("goes through a link that leads out"));
                 }
@@ -185,10 +160,7 @@ pub fn confined(base: &Path, relative: &Path) -> Result<PathBuf, FileError> {
 /// As [`confined`]; [`FileError::Unfit`] when it is no ordinary file, is larger, or was swapped.
 pub fn read_confined(base: &Path, relative: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let place = confined(base, relative)?;
-    let unfit = |why: String| FileError::Unfit {
-        path: place.clone(),
-        why,
-    };
+    let unfit = |why: String| FileError::Unfit { path: place.clone(), why };
     let before = fs::symlink_metadata(&place).map_err(io_error("read", &place))?;
     // Asked before opening, since opening a pipe would block.
     if !before.is_file() {
@@ -202,9 +174,7 @@ pub fn read_confined(base: &Path, relative: &Path, limit: u64) -> Result<Vec<u8>
         return Err(unfit("changed while it was being opened".into()));
     }
     let mut bytes = Vec::new();
-    file.take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(io_error("read", &place))?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io_error("read", &place))?;
     if bytes.len() as u64 > limit {
         return Err(unfit(format!("is larger than {limit} bytes")));
     }
@@ -227,10 +197,7 @@ mod tests {
         write_atomic(&path, b"one", 0o600).unwrap();
         assert_eq!(mode(&path), 0o600);
         write_atomic(&path, b"two", 0o644).unwrap();
-        assert_eq!(
-            (fs::read(&path).unwrap(), mode(&path)),
-            (b"two".to_vec(), 0o644)
-        );
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"two".to_vec(), 0o644));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -292,11 +259,7 @@ mod tests {
             ("new/thing", "new/thing"),
         ] {
             let found = confined(&base, Path::new(given)).unwrap();
-            assert_eq!(
-                found,
-                root.join(expected).components().collect::<PathBuf>(),
-                "{given}"
-            );
+            assert_eq!(found, root.join(expected).components().collect::<PathBuf>(), "{given}");
         }
         for (given, why) in [
             ("", "empty"),
@@ -321,19 +284,9 @@ mod tests {
         fs::write(dir.path().join("a"), "12345").unwrap();
         let read = |name: &str, limit| read_confined(dir.path(), Path::new(name), limit);
         assert_eq!(read("a", 5).unwrap(), b"12345");
-        assert!(
-            read("a", 4)
-                .unwrap_err()
-                .to_string()
-                .contains("larger than 4")
-        );
+        assert!(read("a", 4).unwrap_err().to_string().contains("larger than 4"));
         assert!(read(".", 4).unwrap_err().to_string().contains("ordinary"));
-        assert!(
-            read("b", 4)
-                .unwrap_err()
-                .to_string()
-                .contains("cannot read")
-        );
+        assert!(read("b", 4).unwrap_err().to_string().contains("cannot read"));
     }
 
     #[test]

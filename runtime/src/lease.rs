@@ -17,8 +17,20 @@ use crate::ports::{self, HolderKind, Protocol};
 use crate::session::Session;
 
 /// The private ranges that are tried, in order: a /16 for all slots together.
-const RANGES: [(u8, u8); 12] =
-    [(10, 231), (10, 232), (10, 233), (10, 215), (10, 187), (10, 143), (10, 119), (10, 71), (172, 29), (172, 27), (10, 251), (10, 252)];
+const RANGES: [(u8, u8); 12] = [
+    (10, 231),
+    (10, 232),
+    (10, 233),
+    (10, 215),
+    (10, 187),
+    (10, 143),
+    (10, 119),
+    (10, 71),
+    (172, 29),
+    (172, 27),
+    (10, 251),
+    (10, 252),
+];
 
 /// What of the machine decides about slots.
 struct Machine {
@@ -72,7 +84,9 @@ impl Session {
         let mut told = BTreeSet::new();
         for (published, _, _) in &machine.published {
             let port = published.host_port;
-            let Some(slot) = Slot::of_port(port).filter(|slot| *slot < chosen && !ours.contains(slot)) else { continue };
+            let Some(slot) = Slot::of_port(port).filter(|slot| *slot < chosen && !ours.contains(slot)) else {
+                continue;
+            };
             if told.len() < 3 && told.insert(slot) {
                 let who = who_holds(port, Protocol::Tcp, &machine.published);
                 self.note(format!("port {port} is held by {who}; slot {slot} is passed over"));
@@ -107,8 +121,7 @@ impl Session {
     /// ports the kernel may hand out to anybody.
     fn never_free(&self, machine: &Machine) -> Result<BTreeSet<Slot>> {
         let published = machine.published.iter().map(|(published, _, _)| published.host_port);
-        let mut slots: BTreeSet<Slot> =
-            published.chain(self.store.quarantined()?).filter_map(Slot::of_port).collect();
+        let mut slots: BTreeSet<Slot> = published.chain(self.store.quarantined()?).filter_map(Slot::of_port).collect();
         if let Some((low, high)) = ports::ephemeral_range() {
             let reaches = |slot: &Slot| slot.first_port() <= high && slot.first_port() + Slot::PORTS > low;
             slots.extend(Slot::all().filter(reaches));
@@ -131,7 +144,8 @@ impl Session {
 
     fn next_range(&self, machine: &Machine, after: Option<&str>) -> Result<String> {
         let text = |(a, b): (u8, u8)| format!("{a}.{b}");
-        let start = after.and_then(|after| RANGES.iter().position(|range| text(*range) == after)).map_or(0, |at| at + 1);
+        let start =
+            after.and_then(|after| RANGES.iter().position(|range| text(*range) == after)).map_or(0, |at| at + 1);
         let routes = ports::host_routes();
         let free = |(a, b): &(u8, u8)| {
             let candidate = (Ipv4Addr::new(*a, *b, 0, 0), 16);
@@ -152,7 +166,9 @@ impl Session {
         let machine = self.machine()?;
         let now = self.store.address_range()?;
         let range = self.next_range(&machine, now.as_deref())?;
-        self.note(format!("another network has the instance's addresses; they are taken from {range}.0.0/16 from now on"));
+        self.note(format!(
+            "another network has the instance's addresses; they are taken from {range}.0.0/16 from now on"
+        ));
         Ok(range)
     }
 

@@ -57,16 +57,8 @@ impl InstanceLock {
     ///
     /// # Errors
     /// [`LockError::Held`] at the limit, [`LockError::Io`] when the file cannot be opened or locked.
-    pub fn acquire(
-        path: &Path,
-        verb: &str,
-        limit: Duration,
-        on_wait: &mut dyn FnMut(&str),
-    ) -> Result<Self, LockError> {
-        let failed = |cause| LockError::Io {
-            path: path.to_owned(),
-            cause,
-        };
+    pub fn acquire(path: &Path, verb: &str, limit: Duration, on_wait: &mut dyn FnMut(&str)) -> Result<Self, LockError> {
+        let failed = |cause| LockError::Io { path: path.to_owned(), cause };
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut told = None;
@@ -76,10 +68,7 @@ impl InstanceLock {
                 Ok(()) => {
                     // Whoever removed the instance removed the file with it: a lock on a removed file guards nothing.
                     if is_at(&file, path).map_err(failed)? {
-                        let mut lock = Self {
-                            path: path.to_owned(),
-                            file,
-                        };
+                        let mut lock = Self { path: path.to_owned(), file };
                         lock.sign(verb).map_err(failed)?;
                         return Ok(lock);
                     }
@@ -91,11 +80,7 @@ impl InstanceLock {
             let holder = describe(&file);
             let left = limit.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return Err(LockError::Held {
-                    path: path.to_owned(),
-                    holder,
-                    limit,
-                });
+                return Err(LockError::Held { path: path.to_owned(), holder, limit });
             }
             if told.as_ref() != Some(&holder) {
                 on_wait(&holder);
@@ -138,28 +123,16 @@ impl InstanceLock {
     }
 
     fn sign(&mut self, verb: &str) -> io::Result<()> {
-        let verb: String = verb
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let verb: String = verb.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         // What Compose prints is for nobody else, also where the file was made in another way.
         self.file.set_permissions(Permissions::from_mode(0o600))?;
         self.file.set_len(0)?;
-        writeln!(
-            self.file,
-            "sidestack pid={} verb={verb}",
-            std::process::id()
-        )
+        writeln!(self.file, "sidestack pid={} verb={verb}", std::process::id())
     }
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
 }
 
 /// Whether the path still leads to this very file.
@@ -186,10 +159,7 @@ impl fmt::Display for Holder {
         if *alive {
             write!(f, "`sidestack {verb}` (process {pid})")
         } else {
-            write!(
-                f,
-                "what is still running of `sidestack {verb}` (process {pid}, which has ended)"
-            )
+            write!(f, "what is still running of `sidestack {verb}` (process {pid}, which has ended)")
         }
     }
 }
@@ -197,10 +167,7 @@ impl fmt::Display for Holder {
 fn describe(file: &File) -> String {
     let mut line = String::new();
     let mut reader = BufReader::new(file).take(1024);
-    let read = reader
-        .get_mut()
-        .rewind()
-        .and_then(|()| reader.read_line(&mut line));
+    let read = reader.get_mut().rewind().and_then(|()| reader.read_line(&mut line));
     read.ok()
         .and_then(|_| parse_holder(&line))
         // Between taking and signing, or an undecodable line.
@@ -213,11 +180,7 @@ fn parse_holder(line: &str) -> Option<Holder> {
     let pid = pid.parse().ok()?;
     // Where there is no /proc, it is not known and taken for alive.
     let alive = !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{pid}")).exists();
-    Some(Holder {
-        pid,
-        verb: verb.to_owned(),
-        alive,
-    })
+    Some(Holder { pid, verb: verb.to_owned(), alive })
 }
 
 #[cfg(test)]
@@ -304,10 +267,7 @@ mod tests {
                 .unwrap();
             assert!(status.success());
         }
-        assert_eq!(
-            lock.output_since(mark).unwrap(),
-            "one\nerr one\ntwo\nerr two\n"
-        );
+        assert_eq!(lock.output_since(mark).unwrap(), "one\nerr one\ntwo\nerr two\n");
         let text = fs::read_to_string(&path).unwrap();
         let first = format!("sidestack pid={} verb=up\n", std::process::id());
         assert!(text.starts_with(&first), "{text}");
@@ -354,13 +314,9 @@ mod tests {
         parent.wait().unwrap();
 
         let error = take(&path, 0).unwrap_err().to_string();
-        assert!(
-            error.contains("what is still running of `sidestack up`"),
-            "{error}"
-        );
+        assert!(error.contains("what is still running of `sidestack up`"), "{error}");
         let mut heard = 0;
-        let lock = InstanceLock::acquire(&path, "up", Duration::from_secs(10), &mut |_| heard += 1)
-            .unwrap();
+        let lock = InstanceLock::acquire(&path, "up", Duration::from_secs(10), &mut |_| heard += 1).unwrap();
         assert_eq!(heard, 1, "the orphan should still have held it");
         // It was taken only after the orphan's end, so nothing of it can come any more.
         thread::sleep(Duration::from_millis(50));

@@ -89,8 +89,12 @@ pub(crate) async fn complete(
             None => Ok(Vec::new()),
         }
     };
-    let (networks, volumes, project, images) =
-        futures_util::join!(engine.networks(None), engine.volumes(None), project, futures_util::future::join_all(asked));
+    let (networks, volumes, project, images) = futures_util::join!(
+        engine.networks(None),
+        engine.volumes(None),
+        project,
+        futures_util::future::join_all(asked)
+    );
     let (networks, volumes, project) = (networks?, volumes?, project?);
     for (image, found) in images {
         observed.images.insert(image.clone(), found?);

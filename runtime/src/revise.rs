@@ -99,8 +99,11 @@ impl Session {
                 seen: jiff::Timestamp::now(),
             };
             store.add_sighting(revision.id, &sighting)?;
-            let last =
-                LastReading { inputs: stack.inputs, environment: environment.name.to_string(), revision: revision.number.0 };
+            let last = LastReading {
+                inputs: stack.inputs,
+                environment: environment.name.to_string(),
+                revision: revision.number.0,
+            };
             if let Ok(text) = serde_json::to_string(&last) {
                 store.remember(&reading.key(&checkout.folder), &text)?;
             }
@@ -110,7 +113,8 @@ impl Session {
             Ok(Committed { workspace, environment, revision, new })
         })?;
         if committed.workspace.name != wanted {
-            let known = stack.manifest.workspace.is_some() || !committed.workspace.name.as_str().starts_with(wanted.as_str());
+            let known =
+                stack.manifest.workspace.is_some() || !committed.workspace.name.as_str().starts_with(wanted.as_str());
             if known {
                 self.note(format!("this workspace is known as `{}`", committed.workspace.name));
             }
@@ -154,14 +158,19 @@ impl Session {
         };
         let stack = match self.wait(async { Ok(source::read(&request).await) })? {
             Ok(stack) => stack,
-            Err(source::SourceError::NoCompose(_)) => return Err(compose.err().unwrap_or_else(|| Error::new(Kind::Failed, "compose-missing", "Compose was not found"))),
+            Err(source::SourceError::NoCompose(_)) => {
+                return Err(compose
+                    .err()
+                    .unwrap_or_else(|| Error::new(Kind::Failed, "compose-missing", "Compose was not found")));
+            }
             Err(error) => return Err(error.into()),
         };
         let mut faults = stack.diagnostics.clone();
         let modules = modules_of(&stack, &mut faults);
         let builds: BTreeMap<String, String> =
             stack.builds.iter().map(|(service, build)| (service.clone(), build.digest.clone())).collect();
-        let parsed: BTreeMap<String, Module> = modules.iter().map(|(name, (module, _))| (name.clone(), module.clone())).collect();
+        let parsed: BTreeMap<String, Module> =
+            modules.iter().map(|(name, (module, _))| (name.clone(), module.clone())).collect();
         let input = Input {
             manifest: &stack.manifest,
             modules: &parsed,

@@ -73,8 +73,9 @@ impl Session {
             std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value))).collect();
         let folder = match &options.folder {
             Some(folder) => folder.clone(),
-            None => std::env::current_dir()
-                .map_err(|cause| Error::new(Kind::Failed, "folder", format!("the current folder cannot be read: {cause}")))?,
+            None => std::env::current_dir().map_err(|cause| {
+                Error::new(Kind::Failed, "folder", format!("the current folder cannot be read: {cause}"))
+            })?,
         };
         let store = Store::open(&home(&env)?)?;
         let reactor = tokio::runtime::Builder::new_current_thread()

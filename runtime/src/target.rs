@@ -19,7 +19,10 @@ impl TargetWords {
     /// # Errors
     /// More than three parts, an empty part, something behind `@` that is no revision.
     pub fn parse(text: &str) -> Result<Self> {
-        let usage = |message: String| Error::new(Kind::Usage, "target", message).hint("a target is WORKSPACE/ENVIRONMENT/INSTANCE, or the end of that, or @rN");
+        let usage = |message: String| {
+            Error::new(Kind::Usage, "target", message)
+                .hint("a target is WORKSPACE/ENVIRONMENT/INSTANCE, or the end of that, or @rN")
+        };
         let (place, revision) = match text.split_once('@') {
             None => (text, None),
             Some((place, word)) => {
@@ -30,7 +33,8 @@ impl TargetWords {
                 }
             }
         };
-        let parts: Vec<String> = if place.is_empty() { Vec::new() } else { place.split('/').map(str::to_owned).collect() };
+        let parts: Vec<String> =
+            if place.is_empty() { Vec::new() } else { place.split('/').map(str::to_owned).collect() };
         if parts.len() > 3 || parts.iter().any(String::is_empty) || (parts.is_empty() && revision.is_none()) {
             return Err(usage(format!("`{text}` is no target")));
         }
@@ -58,18 +62,20 @@ impl Session {
     fn default_environment(&self, workspace: &Workspace) -> Result<Environment> {
         let all = self.store.environments(workspace.id)?;
         match all.as_slice() {
-            [] => Err(Error::new(Kind::NotFound, "not-found", format!("workspace `{}` has nothing yet", workspace.name))
-                .hint("`sidestack up` in its folder makes its first instance")),
+            [] => {
+                Err(Error::new(Kind::NotFound, "not-found", format!("workspace `{}` has nothing yet", workspace.name))
+                    .hint("`sidestack up` in its folder makes its first instance"))
+            }
             [only] => Ok(only.clone()),
-            several => several
-                .iter()
-                .find(|environment| environment.name.as_str() == DEFAULT_ENVIRONMENT)
-                .cloned()
-                .ok_or_else(|| {
-                    let names = several.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
-                    Error::new(Kind::Usage, "environment", "no environment is named and none is called `dev`")
-                        .hint(format!("choose one with -E: {names}"))
-                }),
+            several => {
+                several.iter().find(|environment| environment.name.as_str() == DEFAULT_ENVIRONMENT).cloned().ok_or_else(
+                    || {
+                        let names = several.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
+                        Error::new(Kind::Usage, "environment", "no environment is named and none is called `dev`")
+                            .hint(format!("choose one with -E: {names}"))
+                    },
+                )
+            }
         }
     }
 
@@ -94,13 +100,16 @@ impl Session {
                 .hint("name one as WORKSPACE/ENVIRONMENT/INSTANCE (`sidestack ls --all` lists them), or run `sidestack up` here")
         };
         let chosen = |workspace: &Workspace| match &words.environment {
-            Some(name) => self.environment_named(workspace, name)?.ok_or_else(|| self.unknown_environment(workspace, name)),
+            Some(name) => {
+                self.environment_named(workspace, name)?.ok_or_else(|| self.unknown_environment(workspace, name))
+            }
             None => self.default_environment(workspace),
         };
         let name = |word: &str| {
             word.parse::<InstanceName>().map_err(|error| Error::new(Kind::Usage, "target", error.to_string()))
         };
-        let spot = |workspace, environment, instance| Spot { workspace, environment, instance, revision: words.revision };
+        let spot =
+            |workspace, environment, instance| Spot { workspace, environment, instance, revision: words.revision };
         match words.parts.as_slice() {
             [] => {
                 let workspace = here.ok_or_else(no_stack)?;
@@ -125,8 +134,9 @@ impl Session {
             }
             [first, second, third, ..] => {
                 let workspace = self.workspace_named(first)?.ok_or_else(|| self.unknown(first))?;
-                let environment =
-                    self.environment_named(&workspace, second)?.ok_or_else(|| self.unknown_environment(&workspace, second))?;
+                let environment = self
+                    .environment_named(&workspace, second)?
+                    .ok_or_else(|| self.unknown_environment(&workspace, second))?;
                 Ok(spot(workspace, environment, Some(name(third)?)))
             }
         }
@@ -141,7 +151,8 @@ impl Session {
         words: &TargetWords,
         chosen: &dyn Fn(&Workspace) -> Result<Environment>,
     ) -> Result<Spot> {
-        let spot = |workspace, environment, instance| Spot { workspace, environment, instance, revision: words.revision };
+        let spot =
+            |workspace, environment, instance| Spot { workspace, environment, instance, revision: words.revision };
         let name = word.parse::<InstanceName>().ok();
         if let Some(workspace) = here {
             let all = self.store.instances_of(workspace.id)?;
@@ -179,7 +190,11 @@ impl Session {
     fn unknown_environment(&self, workspace: &Workspace, word: &str) -> Error {
         let known: Vec<String> =
             self.store.environments(workspace.id).unwrap_or_default().iter().map(|e| e.name.to_string()).collect();
-        let error = Error::new(Kind::NotFound, "not-found", format!("workspace `{}` has no environment `{word}`", workspace.name));
+        let error = Error::new(
+            Kind::NotFound,
+            "not-found",
+            format!("workspace `{}` has no environment `{word}`", workspace.name),
+        );
         match nearest(word, known.iter().map(String::as_str)) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint(format!("it has {}", known.join(", "))),
@@ -218,7 +233,8 @@ impl Session {
         };
         let found = found.ok_or_else(|| {
             if spot.instance.is_none() {
-                let message = format!("this folder has no instance in `{}/{}`", spot.workspace.name, spot.environment.name);
+                let message =
+                    format!("this folder has no instance in `{}/{}`", spot.workspace.name, spot.environment.name);
                 return Error::new(Kind::NotFound, "not-found", message)
                     .hint("`sidestack up` makes one; `sidestack ls` lists the others, which can be named");
             }
@@ -287,7 +303,8 @@ mod tests {
 
     #[test]
     fn words_are_read() {
-        let parse = |text: &str| TargetWords::parse(text).map(|words| (words.parts.join("|"), words.revision.map(|r| r.0)));
+        let parse =
+            |text: &str| TargetWords::parse(text).map(|words| (words.parts.join("|"), words.revision.map(|r| r.0)));
         assert_eq!(parse("shop/dev/main").unwrap(), ("shop|dev|main".to_owned(), None));
         assert_eq!(parse("@r2").unwrap(), (String::new(), Some(2)));
         assert_eq!(parse("demo/main@r12").unwrap(), ("demo|main".to_owned(), Some(12)));

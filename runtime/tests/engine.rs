@@ -5,10 +5,7 @@
 //! make bears a name and a label of its own and is removed, also when a test fails.
 
 #![cfg(unix)]
-#![expect(
-    clippy::print_stderr,
-    reason = "a skipped test says so, and measurements are shown"
-)]
+#![expect(clippy::print_stderr, reason = "a skipped test says so, and measurements are shown")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -53,16 +50,8 @@ impl Bench {
 
     /// The docker CLI makes what the engine trait has no call for.
     fn docker(&self, args: &[&str]) -> String {
-        let output = Command::new("docker")
-            .args(["-H", &host()])
-            .args(args)
-            .output()
-            .expect("the docker CLI");
-        assert!(
-            output.status.success(),
-            "docker {args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = Command::new("docker").args(["-H", &host()]).args(args).output().expect("the docker CLI");
+        assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
@@ -82,17 +71,9 @@ impl Drop for Bench {
     fn drop(&mut self) {
         let filter = format!("label={}", self.label());
         let list = |what: &[&str]| {
-            let output = Command::new("docker")
-                .args(["-H", &host()])
-                .args(what)
-                .args(["--filter", &filter])
-                .output();
-            let text = output
-                .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
-                .unwrap_or_default();
-            text.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
+            let output = Command::new("docker").args(["-H", &host()]).args(what).args(["--filter", &filter]).output();
+            let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+            text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };
         for (find, remove) in [
             (vec!["ps", "-aq"], vec!["rm", "-fv"]),
@@ -101,11 +82,7 @@ impl Drop for Bench {
         ] {
             let found = list(&find);
             if !found.is_empty() {
-                let _ = Command::new("docker")
-                    .args(["-H", &host()])
-                    .args(remove)
-                    .args(found)
-                    .output();
+                let _ = Command::new("docker").args(["-H", &host()]).args(remove).args(found).output();
             }
         }
     }
@@ -138,55 +115,27 @@ async fn a_container_lives_and_every_step_is_seen() {
             "-e",
             "A=1",
         ],
-        &[
-            "sh",
-            "-c",
-            "trap 'exit 0' TERM; cat /run/secrets/one; sleep 300 & wait",
-        ],
+        &["sh", "-c", "trap 'exit 0' TERM; cat /run/secrets/one; sleep 300 & wait"],
     );
 
-    let mut events = engine
-        .subscribe(&bench.label())
-        .await
-        .expect("a subscription");
+    let mut events = engine.subscribe(&bench.label()).await.expect("a subscription");
     let list = engine.containers(&bench.label()).await.expect("a list");
     assert_eq!(list.len(), 1);
-    assert_eq!(
-        (list[0].id.as_str(), list[0].status),
-        (id.as_str(), Status::Created)
-    );
-    assert_eq!(
-        (list[0].service.as_deref(), list[0].project.as_deref()),
-        (Some("web"), Some("p"))
-    );
+    assert_eq!((list[0].id.as_str(), list[0].status), (id.as_str(), Status::Created));
+    assert_eq!((list[0].service.as_deref(), list[0].project.as_deref()), (Some("web"), Some("p")));
 
-    let secret = FileEntry {
-        path: "/run/secrets/one".into(),
-        mode: 0o440,
-        uid: 12,
-        gid: 34,
-        content: b"hunter2\n".to_vec(),
-    };
-    engine
-        .put_archive(&id, "/", tar(&[secret]).expect("an archive"))
-        .await
-        .expect("a delivery");
+    let secret =
+        FileEntry { path: "/run/secrets/one".into(), mode: 0o440, uid: 12, gid: 34, content: b"hunter2\n".to_vec() };
+    engine.put_archive(&id, "/", tar(&[secret]).expect("an archive")).await.expect("a delivery");
 
     let begun = Instant::now();
     engine.start(&id).await.expect("a start");
     let started = ms(begun);
-    engine
-        .start(&id)
-        .await
-        .expect("a second start is a success");
+    engine.start(&id).await.expect("a second start is a success");
     let event = events.next().await.expect("an event").expect("no error");
     let seen = ms(begun);
     assert_eq!(
-        (
-            event.kind,
-            event.container.as_str(),
-            event.service.as_deref()
-        ),
+        (event.kind, event.container.as_str(), event.service.as_deref()),
         (EventKind::Start, id.as_str(), Some("web"))
     );
     eprintln!("measured: start {started:.1} ms, its event seen {seen:.1} ms after the call began");
@@ -197,74 +146,34 @@ async fn a_container_lives_and_every_step_is_seen() {
         (Status::Running, Health::None, "on-failure:3")
     );
     assert!(detail.env.contains(&"A=1".to_owned()) && detail.health_check.is_none() && !detail.tty);
-    engine
-        .set_restart_policy(&id, "no")
-        .await
-        .expect("an update");
-    assert_eq!(
-        engine.inspect(&id).await.expect("a detail").restart_policy,
-        "no"
-    );
+    engine.set_restart_policy(&id, "no").await.expect("an update");
+    assert_eq!(engine.inspect(&id).await.expect("a detail").restart_policy, "no");
 
-    let owner = ExecRequest::new(
-        ["stat", "-c", "%a %u:%g", "/run/secrets/one"],
-        Duration::from_secs(10),
-    );
+    let owner = ExecRequest::new(["stat", "-c", "%a %u:%g", "/run/secrets/one"], Duration::from_secs(10));
     let outcome = engine.exec(&id, &owner).await.expect("an exec");
-    assert_eq!(
-        (outcome.code, outcome.stdout.as_slice()),
-        (0, b"440 12:34\n".as_slice())
-    );
+    assert_eq!((outcome.code, outcome.stdout.as_slice()), (0, b"440 12:34\n".as_slice()));
 
     engine.pause(&id).await.expect("a pause");
-    assert_eq!(
-        engine.containers(&bench.label()).await.expect("a list")[0].status,
-        Status::Paused
-    );
+    assert_eq!(engine.containers(&bench.label()).await.expect("a list")[0].status, Status::Paused);
     engine.unpause(&id).await.expect("an end of the pause");
     let renamed = format!("{}-renamed", bench.key);
     engine.rename(&id, &renamed).await.expect("a new name");
     engine.stop(&id, Some(5)).await.expect("a stop");
-    engine
-        .stop(&id, None)
-        .await
-        .expect("a second stop is a success");
-    engine
-        .kill(&id)
-        .await
-        .expect("nothing to kill is a success");
+    engine.stop(&id, None).await.expect("a second stop is a success");
+    engine.kill(&id).await.expect("nothing to kill is a success");
     let list = engine.containers(&bench.label()).await.expect("a list");
-    assert_eq!(
-        (list[0].status, list[0].name.as_str()),
-        (Status::Exited(0), renamed.as_str())
-    );
+    assert_eq!((list[0].status, list[0].name.as_str()), (Status::Exited(0), renamed.as_str()));
     engine.remove(&id, false, true).await.expect("a removal");
     engine.remove(&id, false, true).await.expect("gone is done");
-    assert!(matches!(
-        engine.inspect(&id).await,
-        Err(EngineError::NotFound { .. })
-    ));
-    assert!(matches!(
-        engine.start(&id).await,
-        Err(EngineError::NotFound { .. })
-    ));
+    assert!(matches!(engine.inspect(&id).await, Err(EngineError::NotFound { .. })));
+    assert!(matches!(engine.start(&id).await, Err(EngineError::NotFound { .. })));
 
     let mut kinds = Vec::new();
     while kinds.last() != Some(&EventKind::Destroy) {
-        let event = tokio::time::timeout(Duration::from_secs(5), events.next())
-            .await
-            .expect("in time");
+        let event = tokio::time::timeout(Duration::from_secs(5), events.next()).await.expect("in time");
         kinds.push(event.expect("an event").expect("no error").kind);
     }
-    assert_eq!(
-        kinds,
-        [
-            EventKind::Pause,
-            EventKind::Unpause,
-            EventKind::Die { code: 0 },
-            EventKind::Destroy
-        ]
-    );
+    assert_eq!(kinds, [EventKind::Pause, EventKind::Unpause, EventKind::Die { code: 0 }, EventKind::Destroy]);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -284,50 +193,25 @@ async fn health_is_told_by_list_detail_and_events() {
         "2s",
     ];
     let id = bench.container("h", &options, &["sleep", "300"]);
-    let mut events = engine
-        .subscribe(&bench.label())
-        .await
-        .expect("a subscription");
+    let mut events = engine.subscribe(&bench.label()).await.expect("a subscription");
     engine.start(&id).await.expect("a start");
-    assert_eq!(
-        engine.containers(&bench.label()).await.expect("a list")[0].health,
-        Health::Starting
-    );
+    assert_eq!(engine.containers(&bench.label()).await.expect("a list")[0].health, Health::Starting);
     let mut next_health = async || loop {
-        let event = tokio::time::timeout(Duration::from_secs(10), events.next())
-            .await
-            .expect("in time");
+        let event = tokio::time::timeout(Duration::from_secs(10), events.next()).await.expect("in time");
         if let EventKind::Health(health) = event.expect("an event").expect("no error").kind {
             return health;
         }
     };
     assert_eq!(next_health().await, Health::Unhealthy);
-    let made = engine
-        .exec(
-            &id,
-            &ExecRequest::new(["touch", "/ok"], Duration::from_secs(10)),
-        )
-        .await
-        .expect("an exec");
+    let made = engine.exec(&id, &ExecRequest::new(["touch", "/ok"], Duration::from_secs(10))).await.expect("an exec");
     assert_eq!(made.code, 0);
     assert_eq!(next_health().await, Health::Healthy);
-    assert_eq!(
-        engine.containers(&bench.label()).await.expect("a list")[0].health,
-        Health::Healthy
-    );
+    assert_eq!(engine.containers(&bench.label()).await.expect("a list")[0].health, Health::Healthy);
     let detail = engine.inspect(&id).await.expect("a detail");
     assert_eq!(detail.health_log.as_deref(), Some("probed\n"));
     let check = detail.health_check.expect("a check");
     assert_eq!(check.test, ["CMD-SHELL", "echo probed; test -e /ok"]);
-    assert_eq!(
-        (
-            check.interval_ms,
-            check.timeout_ms,
-            check.start_period_ms,
-            check.retries
-        ),
-        (300, 2000, 0, 2)
-    );
+    assert_eq!((check.interval_ms, check.timeout_ms, check.start_period_ms, check.retries), (300, 2000, 0, 2));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -338,26 +222,17 @@ async fn exec_feeds_limits_and_reports() {
     let engine = &bench.engine;
     let id = bench.container("e", &[], &["sleep", "300"]);
     let limit = Duration::from_secs(20);
-    assert!(matches!(
-        engine.exec(&id, &ExecRequest::new(["true"], limit)).await,
-        Err(EngineError::Conflict { .. })
-    ));
+    assert!(matches!(engine.exec(&id, &ExecRequest::new(["true"], limit)).await, Err(EngineError::Conflict { .. })));
     engine.start(&id).await.expect("a start");
 
-    let mut sum = ExecRequest::new(
-        ["sh", "-c", "cat | wc -c; echo $X >&2; pwd; id -u; exit 7"],
-        limit,
-    );
+    let mut sum = ExecRequest::new(["sh", "-c", "cat | wc -c; echo $X >&2; pwd; id -u; exit 7"], limit);
     sum.stdin = Some(vec![b'x'; 1_000_000]);
     sum.env = vec!["X=y z".into()];
     sum.workdir = Some("/tmp".into());
     sum.user = Some("33".into());
     let outcome = engine.exec(&id, &sum).await.expect("an exec");
     assert_eq!(outcome.code, 7);
-    assert_eq!(
-        String::from_utf8_lossy(&outcome.stdout),
-        "1000000\n/tmp\n33\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&outcome.stdout), "1000000\n/tmp\n33\n");
     assert_eq!(outcome.stderr, b"y z\n");
 
     let mut flood = ExecRequest::new(["sh", "-c", "cat; head -c 300000 /dev/zero"], limit);
@@ -366,34 +241,20 @@ async fn exec_feeds_limits_and_reports() {
     let outcome = engine.exec(&id, &flood).await.expect("an exec");
     assert_eq!((outcome.code, outcome.stdout.len()), (0, 1000));
 
-    match engine
-        .exec(&id, &ExecRequest::new(["/no/such/program"], limit))
-        .await
-    {
+    match engine.exec(&id, &ExecRequest::new(["/no/such/program"], limit)).await {
         Ok(outcome) => assert!([126, 127].contains(&outcome.code), "{outcome:?}"),
         Err(error) => assert!(matches!(error, EngineError::Api { .. }), "{error}"),
     }
-    let slow = engine
-        .exec(
-            &id,
-            &ExecRequest::new(["sleep", "30"], Duration::from_millis(300)),
-        )
-        .await;
+    let slow = engine.exec(&id, &ExecRequest::new(["sleep", "30"], Duration::from_millis(300))).await;
     assert!(matches!(slow, Err(EngineError::Hung { .. })), "{slow:?}");
 
     let mut times = Vec::new();
     for _ in 0..15 {
         let begun = Instant::now();
-        engine
-            .exec(&id, &ExecRequest::new(["true"], limit))
-            .await
-            .expect("an exec");
+        engine.exec(&id, &ExecRequest::new(["true"], limit)).await.expect("an exec");
         times.push(ms(begun));
     }
-    eprintln!(
-        "measured: exec of `true`, median of 15: {:.1} ms",
-        median(times)
-    );
+    eprintln!("measured: exec of `true`, median of 15: {:.1} ms", median(times));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -405,61 +266,28 @@ async fn logs_come_whole_and_their_end_is_true() {
     let script = "echo 'out | one'; echo err >&2; head -c 40000 /dev/zero | tr '\\0' x; echo; printf 'no end'";
     let id = bench.container("l", &[], &["sh", "-c", script]);
     let tty = bench.container("t", &["-t"], &["sh", "-c", "echo one; echo two; sleep 1"]);
-    let never = engine
-        .logs("sidestack-no-such-container", &LogRequest::default())
-        .next()
-        .await;
-    assert!(
-        matches!(never, Some(Err(EngineError::NotFound { .. }))),
-        "{never:?}"
-    );
+    let never = engine.logs("sidestack-no-such-container", &LogRequest::default()).next().await;
+    assert!(matches!(never, Some(Err(EngineError::NotFound { .. }))), "{never:?}");
 
     engine.start(&id).await.expect("a start");
-    let follow = LogRequest {
-        follow: true,
-        timestamps: true,
-        ..Default::default()
-    };
+    let follow = LogRequest { follow: true, timestamps: true, ..Default::default() };
     let mut lines = Vec::new();
     let mut stream = engine.logs(&id, &follow);
     while let Some(line) = stream.next().await {
         lines.push(line.expect("a line"));
     }
     let of = |side: LogSide| {
-        lines
-            .iter()
-            .filter(|line| line.stream == side)
-            .map(|line| line.bytes.clone())
-            .collect::<Vec<_>>()
+        lines.iter().filter(|line| line.stream == side).map(|line| line.bytes.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(
-        of(LogSide::Out),
-        [
-            b"out | one".to_vec(),
-            vec![b'x'; 40_000],
-            b"no end".to_vec()
-        ]
-    );
+    assert_eq!(of(LogSide::Out), [b"out | one".to_vec(), vec![b'x'; 40_000], b"no end".to_vec()]);
     assert_eq!(of(LogSide::Err), [b"err".to_vec()]);
-    assert!(
-        lines
-            .iter()
-            .all(|line| line.time.as_deref().is_some_and(|time| time.ends_with('Z'))),
-        "{lines:?}"
-    );
-    let last = LogRequest {
-        tail: Some(1),
-        ..Default::default()
-    };
+    assert!(lines.iter().all(|line| line.time.as_deref().is_some_and(|time| time.ends_with('Z'))), "{lines:?}");
+    let last = LogRequest { tail: Some(1), ..Default::default() };
     let tail: Vec<_> = engine.logs(&id, &last).collect().await;
     assert_eq!(tail.len(), 1);
 
     engine.start(&tty).await.expect("a start");
-    let lines: Vec<_> = engine
-        .logs(&tty, &follow)
-        .map(|line| line.expect("a line").bytes)
-        .collect()
-        .await;
+    let lines: Vec<_> = engine.logs(&tty, &follow).map(|line| line.expect("a line").bytes).collect().await;
     assert_eq!(lines, [b"one".to_vec(), b"two".to_vec()]);
 }
 
@@ -475,40 +303,22 @@ async fn a_taken_port_is_named_with_its_holder() {
     let first = bench.container("a", &["-p", &publish], &["sleep", "300"]);
     let second = bench.container("b", &["-p", &publish], &["sleep", "300"]);
     match engine.start(&first).await {
-        Err(EngineError::PortTaken {
-            port: taken,
-            holder,
-            ..
-        }) => {
+        Err(EngineError::PortTaken { port: taken, holder, .. }) => {
             assert_eq!((taken, holder.as_str()), (Some(port), "another process"));
         }
         other => panic!("{other:?}"),
     }
-    assert!(
-        !engine
-            .inspect(&first)
-            .await
-            .expect("a detail")
-            .error
-            .is_empty()
-    );
+    assert!(!engine.inspect(&first).await.expect("a detail").error.is_empty());
     drop(socket);
     engine.start(&first).await.expect("free now");
     match engine.start(&second).await {
-        Err(EngineError::PortTaken {
-            port: taken,
-            holder,
-            ..
-        }) => {
+        Err(EngineError::PortTaken { port: taken, holder, .. }) => {
             assert_eq!((taken, holder.as_str()), (Some(port), "another container"));
         }
         other => panic!("{other:?}"),
     }
     let holders = engine.published().await.expect("a list");
-    let ours: Vec<_> = holders
-        .iter()
-        .filter(|(published, ..)| published.host_port == port)
-        .collect();
+    let ours: Vec<_> = holders.iter().filter(|(published, ..)| published.host_port == port).collect();
     assert_eq!(ours.len(), 1);
     assert_eq!(ours[0].1, format!("{}-a", bench.key));
 }
@@ -519,20 +329,8 @@ async fn networks_and_volumes_are_found_held_and_removed() {
         return;
     };
     let engine = &bench.engine;
-    let (label, net, volume) = (
-        bench.label(),
-        format!("{}-net", bench.key),
-        format!("{}-vol", bench.key),
-    );
-    bench.docker(&[
-        "network",
-        "create",
-        "--label",
-        &label,
-        "--subnet",
-        "10.231.77.0/28",
-        &net,
-    ]);
+    let (label, net, volume) = (bench.label(), format!("{}-net", bench.key), format!("{}-vol", bench.key));
+    bench.docker(&["network", "create", "--label", &label, "--subnet", "10.231.77.0/28", &net]);
     bench.docker(&["volume", "create", "--label", &label, &volume]);
     let mount = format!("{volume}:/data");
     let id = bench.container(
@@ -542,62 +340,29 @@ async fn networks_and_volumes_are_found_held_and_removed() {
     );
 
     let networks = engine.networks(Some(&label)).await.expect("a list");
-    assert_eq!(
-        (networks.len(), networks[0].subnets.as_slice()),
-        (1, ["10.231.77.0/28".to_owned()].as_slice())
-    );
+    assert_eq!((networks.len(), networks[0].subnets.as_slice()), (1, ["10.231.77.0/28".to_owned()].as_slice()));
     let volumes = engine.volumes(Some(&label)).await.expect("a list");
     assert_eq!((volumes.len(), volumes[0].anonymous), (1, false));
     engine.start(&id).await.expect("a start");
     let row = engine.containers(&label).await.expect("a list").remove(0);
     assert_eq!(row.networks[&net], "10.231.77.2");
     assert_eq!(row.mounts.len(), 2);
-    let anonymous = row
-        .mounts
-        .iter()
-        .find(|name| **name != volume)
-        .expect("the other one")
-        .clone();
+    let anonymous = row.mounts.iter().find(|name| **name != volume).expect("the other one").clone();
     let all = engine.volumes(None).await.expect("a list");
     assert!(all.iter().any(|v| v.name == anonymous && v.anonymous));
     assert!(engine.volume_sizes().await.expect("sizes")[&volume] > 0);
 
-    assert!(matches!(
-        engine.remove_network(&networks[0].id).await,
-        Err(EngineError::Conflict { .. })
-    ));
-    assert!(matches!(
-        engine.remove_volume(&volume).await,
-        Err(EngineError::Conflict { .. })
-    ));
-    assert!(matches!(
-        engine.remove(&id, false, false).await,
-        Err(EngineError::Conflict { .. })
-    ));
+    assert!(matches!(engine.remove_network(&networks[0].id).await, Err(EngineError::Conflict { .. })));
+    assert!(matches!(engine.remove_volume(&volume).await, Err(EngineError::Conflict { .. })));
+    assert!(matches!(engine.remove(&id, false, false).await, Err(EngineError::Conflict { .. })));
     // A network that goes away under a stopped container.
     engine.stop(&id, Some(0)).await.expect("a stop");
-    engine
-        .remove_network(&networks[0].id)
-        .await
-        .expect("a removal");
-    engine
-        .remove_network(&networks[0].id)
-        .await
-        .expect("gone is done");
+    engine.remove_network(&networks[0].id).await.expect("a removal");
+    engine.remove_network(&networks[0].id).await.expect("gone is done");
     let start = engine.start(&id).await;
-    assert!(
-        matches!(start, Err(EngineError::NotConnected { .. })),
-        "{start:?}"
-    );
+    assert!(matches!(start, Err(EngineError::NotConnected { .. })), "{start:?}");
     engine.remove(&id, true, true).await.expect("a removal");
-    assert!(
-        !engine
-            .volumes(None)
-            .await
-            .expect("a list")
-            .iter()
-            .any(|v| v.name == anonymous)
-    );
+    assert!(!engine.volumes(None).await.expect("a list").iter().any(|v| v.name == anonymous));
     engine.remove_volume(&volume).await.expect("a removal");
     engine.remove_volume(&volume).await.expect("gone is done");
 }
@@ -608,36 +373,16 @@ async fn images_are_found_tagged_and_let_go() {
         return;
     };
     let engine = &bench.engine;
-    let found = engine
-        .image(IMAGE)
-        .await
-        .expect("an answer")
-        .expect("it is there");
-    engine
-        .tag(&found.id, &bench.key, "r1")
-        .await
-        .expect("a tag");
+    let found = engine.image(IMAGE).await.expect("an answer").expect("it is there");
+    engine.tag(&found.id, &bench.key, "r1").await.expect("a tag");
     let name = format!("{}:r1", bench.key);
-    assert_eq!(
-        engine
-            .image(&name)
-            .await
-            .expect("an answer")
-            .expect("the tag")
-            .id,
-        found.id
-    );
+    assert_eq!(engine.image(&name).await.expect("an answer").expect("the tag").id, found.id);
     engine.remove_image(&name).await.expect("a removal");
     engine.remove_image(&name).await.expect("gone is done");
     assert_eq!(engine.image(&name).await.expect("an answer"), None);
     assert!(engine.image(IMAGE).await.expect("an answer").is_some());
-    let missing = engine
-        .tag("sidestack-no-such-image:1", &bench.key, "r2")
-        .await;
-    assert!(
-        matches!(missing, Err(EngineError::ImageMissing { .. })),
-        "{missing:?}"
-    );
+    let missing = engine.tag("sidestack-no-such-image:1", &bench.key, "r2").await;
+    assert!(matches!(missing, Err(EngineError::ImageMissing { .. })), "{missing:?}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -651,15 +396,7 @@ async fn the_list_is_one_quick_call() {
     let mut times = Vec::new();
     for _ in 0..30 {
         let begun = Instant::now();
-        assert_eq!(
-            bench
-                .engine
-                .containers(&bench.label())
-                .await
-                .expect("a list")
-                .len(),
-            10
-        );
+        assert_eq!(bench.engine.containers(&bench.label()).await.expect("a list").len(), 10);
         times.push(ms(begun));
     }
     let begun = Instant::now();

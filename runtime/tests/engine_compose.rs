@@ -18,9 +18,7 @@ fn host() -> String {
 }
 
 fn environment() -> BTreeMap<String, OsString> {
-    std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value)))
-        .collect()
+    std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value))).collect()
 }
 
 fn plugin() -> Option<PathBuf> {
@@ -81,15 +79,7 @@ impl Project {
 impl Drop for Project {
     fn drop(&mut self) {
         let _ = std::process::Command::new(self.compose.binary())
-            .args([
-                "-p",
-                &self.name,
-                "down",
-                "-v",
-                "-t",
-                "0",
-                "--remove-orphans",
-            ])
+            .args(["-p", &self.name, "down", "-v", "-t", "0", "--remove-orphans"])
             .env("DOCKER_HOST", host())
             .current_dir(self.folder.path())
             .output();
@@ -102,51 +92,23 @@ async fn a_model_on_standard_input_is_created_and_can_be_started() {
         return;
     };
     // Neither the folder's `.env` nor its compose file may have a say.
-    std::fs::write(
-        project.folder.path().join(".env"),
-        "COMPOSE_PROFILES=no\nTAG=wrong\n",
-    )
-    .expect("a file");
-    std::fs::write(
-        project.folder.path().join("compose.yaml"),
-        "services: {other: {image: x}}",
-    )
-    .expect("a file");
+    std::fs::write(project.folder.path().join(".env"), "COMPOSE_PROFILES=no\nTAG=wrong\n").expect("a file");
+    std::fs::write(project.folder.path().join("compose.yaml"), "services: {other: {image: x}}").expect("a file");
     let model = r#"{"services":{"web":{"image":"busybox:${TAG}","command":["sleep","300"],"environment":{"SECRET":"a$$b\u00e9\"\n"}}}}"#;
     let log = project.folder.path().join("log");
     let mut call = project.call(model, &["create", "--remove-orphans"]);
     call.variables.insert("TAG".to_owned(), "stable".into());
     let begun = Instant::now();
-    let exit = project
-        .compose
-        .run_to_file(&call, std::fs::File::create(&log).expect("a log"))
-        .await
-        .expect("a run");
-    eprintln!(
-        "measured: create of one service: {} ms",
-        begun.elapsed().as_millis()
-    );
-    assert!(
-        exit.is_success(),
-        "{}",
-        std::fs::read_to_string(&log).expect("text")
-    );
+    let exit = project.compose.run_to_file(&call, std::fs::File::create(&log).expect("a log")).await.expect("a run");
+    eprintln!("measured: create of one service: {} ms", begun.elapsed().as_millis());
+    assert!(exit.is_success(), "{}", std::fs::read_to_string(&log).expect("text"));
 
-    let list = engine
-        .containers(&format!("com.docker.compose.project={}", project.name))
-        .await
-        .expect("a list");
+    let list = engine.containers(&format!("com.docker.compose.project={}", project.name)).await.expect("a list");
     assert_eq!(list.len(), 1);
-    assert_eq!(
-        (list[0].service.as_deref(), list[0].status),
-        (Some("web"), Status::Created)
-    );
+    assert_eq!((list[0].service.as_deref(), list[0].status), (Some("web"), Status::Created));
     engine.start(&list[0].id).await.expect("a start");
     let env = engine.inspect(&list[0].id).await.expect("a detail").env;
-    assert!(
-        env.contains(&"SECRET=a$b\u{e9}\"\n".to_owned()),
-        "the value did not arrive exactly"
-    );
+    assert!(env.contains(&"SECRET=a$b\u{e9}\"\n".to_owned()), "the value did not arrive exactly");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -165,19 +127,11 @@ async fn config_is_captured_and_failures_are_explained() {
     let overlap = format!(
         r#"{{"services":{{"web":{{"image":"{IMAGE}"}}}},"networks":{{"default":{{"ipam":{{"config":[{{"subnet":"172.17.0.0/24"}}]}}}}}}}}"#
     );
-    let output = project
-        .compose
-        .capture(&project.call(&overlap, &["create"]))
-        .await
-        .expect("a run");
+    let output = project.compose.capture(&project.call(&overlap, &["create"])).await.expect("a run");
     if output.code == 0 {
         eprintln!("skipped the overlap: this daemon's bridge is not 172.17.0.0/16");
         return;
     }
     let explained = explain(&output.stderr);
-    assert!(
-        matches!(explained, Some(EngineError::PoolOverlap { .. })),
-        "{explained:?}: {}",
-        output.stderr
-    );
+    assert!(matches!(explained, Some(EngineError::PoolOverlap { .. })), "{explained:?}: {}", output.stderr);
 }

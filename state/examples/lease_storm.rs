@@ -47,9 +47,7 @@ fn main() -> Outcome<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         [processes, rounds] => storm(processes.parse()?, rounds.parse()?, None),
-        [processes, rounds, home] => {
-            storm(processes.parse()?, rounds.parse()?, Some(Path::new(home)))
-        }
+        [processes, rounds, home] => storm(processes.parse()?, rounds.parse()?, Some(Path::new(home))),
         _ => Err("usage: lease_storm PROCESSES ROUNDS [HOME]".into()),
     }
 }
@@ -73,43 +71,19 @@ fn storm(processes: u32, rounds: u32, home: Option<&Path>) -> Outcome<ExitCode> 
     let median = alone.at(0.5);
     let goal = 5 * processes * median;
     let (p99, most) = (together.at(0.99), together.at(1.0));
-    println!(
-        "alone:      {} calls, median {median:?}, p99 {:?}",
-        alone.calls.len(),
-        alone.at(0.99)
-    );
-    println!(
-        "together:   {processes} processes, {} calls in {elapsed:?}",
-        together.calls.len()
-    );
+    println!("alone:      {} calls, median {median:?}, p99 {:?}", alone.calls.len(), alone.at(0.99));
+    println!("together:   {processes} processes, {} calls in {elapsed:?}", together.calls.len());
     println!("duplicates: {}", together.duplicates);
-    println!(
-        "locked:     {} (\"database is locked\" or busy), other errors: {}",
-        together.locked, together.errors
-    );
+    println!("locked:     {} (\"database is locked\" or busy), other errors: {}", together.locked, together.errors);
     println!("median:     {:?}", together.at(0.5));
-    println!(
-        "p99:        {p99:?} (goal: at most {goal:?}; {:.2} of it)",
-        p99.as_secs_f64() / goal.as_secs_f64()
-    );
+    println!("p99:        {p99:?} (goal: at most {goal:?}; {:.2} of it)", p99.as_secs_f64() / goal.as_secs_f64());
     println!("max:        {most:?} (goal: at most 2s)");
     let held = together.duplicates + together.locked + together.errors == 0
         && together.calls.len() as u64 >= 2 * u64::from(rounds)
         && p99 <= goal
         && most <= Duration::from_secs(2);
-    println!(
-        "{}",
-        if held {
-            "all goals held"
-        } else {
-            "A GOAL WAS MISSED"
-        }
-    );
-    Ok(if held {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    println!("{}", if held { "all goals held" } else { "A GOAL WAS MISSED" });
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Starts the processes, lets them go when all are ready, and adds up what they report.
@@ -118,14 +92,8 @@ fn run(home: &Path, processes: u32, rounds: u32) -> Outcome<Tally> {
     let mut children = Vec::new();
     for number in 0..processes {
         let mut command = Command::new(std::env::current_exe()?);
-        command
-            .arg("child")
-            .arg(home)
-            .args([number.to_string(), each.to_string()]);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        command.arg("child").arg(home).args([number.to_string(), each.to_string()]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().ok_or("no output")?);
         children.push((child, output));
     }
@@ -166,9 +134,7 @@ fn release(child: &mut Child) -> Outcome<()> {
 fn child(home: &Path, number: u32, rounds: u32) -> Outcome<()> {
     let store = Store::open(home)?;
     let environment = environment(&store)?;
-    let instance = store
-        .instance(environment, &format!("i{number}").parse()?)?
-        .ok_or("no instance")?;
+    let instance = store.instance(environment, &format!("i{number}").parse()?)?.ok_or("no instance")?;
     println!("ready");
     std::io::stdout().flush()?;
     let mut wait = String::new();
@@ -177,18 +143,11 @@ fn child(home: &Path, number: u32, rounds: u32) -> Outcome<()> {
     // Written at the end, so that a full pipe does not hold anyone up.
     let mut report = Vec::new();
     for _ in 0..rounds {
-        let Some(lease) = timed(&mut report, || {
-            store.lease_slot(instance.id, &BTreeSet::new(), "10.231")
-        }) else {
+        let Some(lease) = timed(&mut report, || store.lease_slot(instance.id, &BTreeSet::new(), "10.231")) else {
             continue;
         };
         let claim = claim_file(home, lease.slot);
-        if File::options()
-            .write(true)
-            .create_new(true)
-            .open(&claim)
-            .is_err()
-        {
+        if File::options().write(true).create_new(true).open(&claim).is_err() {
             report.push("duplicate".to_owned());
         }
         fs::remove_file(&claim)?;

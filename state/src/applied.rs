@@ -120,21 +120,13 @@ impl Store {
                 "SELECT digest, revision, outcome, detail, record, at FROM applied
                  WHERE instance = ?1 AND {condition} ORDER BY id DESC LIMIT 1"
             );
-            Ok(connection
-                .query_row(&sql, [instance], applied_row)
-                .optional()?)
+            Ok(connection.query_row(&sql, [instance], applied_row).optional()?)
         })
     }
 
     /// Adds a line to an instance's history. The last two hundred are kept.
     pub fn add_transition(&self, instance_id: i64, transition: &Transition) -> Result<()> {
-        let Transition {
-            at,
-            verb,
-            cause,
-            outcome,
-            detail,
-        } = transition;
+        let Transition { at, verb, cause, outcome, detail } = transition;
         self.write(|connection| {
             connection
                 .execute(

@@ -18,15 +18,12 @@ impl Store {
     pub fn verify(&self) -> Result<()> {
         self.read(|connection| {
             integrity(connection, &self.home.database)?;
-            let mut revisions =
-                connection.prepare("SELECT number, digest, content FROM revision")?;
+            let mut revisions = connection.prepare("SELECT number, digest, content FROM revision")?;
             let mut rows = revisions.query([])?;
             while let Some(row) = rows.next()? {
-                let (number, digest, content): (u32, String, String) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let (number, digest, content): (u32, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
                 if value::sha256(&content) != digest {
-                    let detail =
-                        format!("the content of a revision r{number} does not match its digest");
+                    let detail = format!("the content of a revision r{number} does not match its digest");
                     return Err(StoreError::damaged(&self.home.database, detail));
                 }
             }
@@ -64,22 +61,16 @@ fn write_copy(connection: &Connection, draft: &Path) -> Result<()> {
         reason: "a copy's path must be UTF-8".to_owned(),
     })?;
     connection.execute("VACUUM INTO ?1", [text])?;
-    let copied = Connection::open_with_flags(
-        draft,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
+    let copied =
+        Connection::open_with_flags(draft, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     integrity(&copied, draft).map_err(|error| error.placed(draft))?;
     drop(copied);
-    fs::File::open(draft)
-        .and_then(|file| file.sync_all())
-        .map_err(StoreError::io("flush", draft))
+    fs::File::open(draft).and_then(|file| file.sync_all()).map_err(StoreError::io("flush", draft))
 }
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::io("remove", path)(error))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
         _ => Ok(()),
     }
 }
@@ -95,15 +86,9 @@ fn integrity(connection: &Connection, path: &Path) -> Result<()> {
     if found != "ok" {
         return Err(StoreError::damaged(path, found.replace('\n', " ")));
     }
-    let dangling: i64 =
-        connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
-            row.get(0)
-        })?;
+    let dangling: i64 = connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))?;
     if dangling > 0 {
-        return Err(StoreError::damaged(
-            path,
-            format!("{dangling} rows refer to rows that are not there"),
-        ));
+        return Err(StoreError::damaged(path, format!("{dangling} rows refer to rows that are not there")));
     }
     Ok(())
 }

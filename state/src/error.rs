@@ -164,36 +164,21 @@ impl StoreError {
 
     pub(crate) fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull => Self::DiskFull {
-                path: path.to_owned(),
-            },
-            _ => Self::Io {
-                verb,
-                path: path.to_owned(),
-                source,
-            },
+            io::ErrorKind::StorageFull => Self::DiskFull { path: path.to_owned() },
+            _ => Self::Io { verb, path: path.to_owned(), source },
         }
     }
 
     pub(crate) fn damaged(path: &Path, detail: impl Into<String>) -> Self {
-        Self::Damaged {
-            path: path.to_owned(),
-            detail: detail.into(),
-        }
+        Self::Damaged { path: path.to_owned(), detail: detail.into() }
     }
 
     pub(crate) fn missing(kind: &'static str, name: &impl ToString) -> Self {
-        Self::NotFound {
-            kind,
-            name: name.to_string(),
-        }
+        Self::NotFound { kind, name: name.to_string() }
     }
 
     pub(crate) fn missing_id(kind: &'static str, id: i64) -> Self {
-        Self::NotFound {
-            kind,
-            name: format!("#{id}"),
-        }
+        Self::NotFound { kind, name: format!("#{id}") }
     }
 
     /// Sorts what SQLite said about the database at `path`.
@@ -206,19 +191,12 @@ impl StoreError {
                 let detail = || text.clone().unwrap_or_else(|| failure.to_string());
                 match (failure.code, failure.extended_code) {
                     (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)
-                    | (_, ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS) => {
-                        Self::damaged(path, detail())
+                    | (_, ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS) => Self::damaged(path, detail()),
+                    (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => Self::Busy { path: path.to_owned() },
+                    (ErrorCode::DiskFull, _) => Self::DiskFull { path: path.to_owned() },
+                    (_, ffi::SQLITE_CONSTRAINT_FOREIGNKEY) => {
+                        Self::NotFound { kind: "parent", name: "of the new row".to_owned() }
                     }
-                    (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => Self::Busy {
-                        path: path.to_owned(),
-                    },
-                    (ErrorCode::DiskFull, _) => Self::DiskFull {
-                        path: path.to_owned(),
-                    },
-                    (_, ffi::SQLITE_CONSTRAINT_FOREIGNKEY) => Self::NotFound {
-                        kind: "parent",
-                        name: "of the new row".to_owned(),
-                    },
                     _ => Self::Sqlite(source),
                 }
             }

@@ -7,19 +7,8 @@
 use std::path::{Path, PathBuf};
 
 /// File systems that WAL or advisory locks do not survive on.
-const UNSAFE: &[&str] = &[
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "drvfs",
-    "afs",
-    "ncpfs",
-    "fuse.sshfs",
-    "fuse.rclone",
-];
+const UNSAFE: &[&str] =
+    &["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ncpfs", "fuse.sshfs", "fuse.rclone"];
 
 /// Where Linux lists this process's mounts.
 pub(crate) const MOUNTINFO: &str = "/proc/self/mountinfo";
@@ -37,9 +26,7 @@ fn kind_at<'a>(mountinfo: &'a str, folder: &Path) -> Option<&'a str> {
             let (mount, source) = line.split_once(" - ")?;
             let point = unescape(mount.split(' ').nth(4)?);
             let kind = source.split(' ').next()?;
-            folder
-                .starts_with(&point)
-                .then(|| (point.components().count(), kind))
+            folder.starts_with(&point).then(|| (point.components().count(), kind))
         })
         // The deepest mount holds the folder; of two at one place the later lies on top.
         .max_by_key(|(depth, _)| *depth)
@@ -52,9 +39,7 @@ fn unescape(text: &str) -> PathBuf {
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         plain.push_str(&rest[..at]);
-        let code = rest
-            .get(at + 1..at + 4)
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let code = rest.get(at + 1..at + 4).and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code {
             Some(code) => {
                 plain.push(char::from(code));
@@ -77,11 +62,7 @@ pub(crate) fn resolved(folder: &Path) -> std::io::Result<PathBuf> {
         match ancestor.canonicalize() {
             Ok(real) => {
                 let rest = absolute.strip_prefix(ancestor).unwrap_or(Path::new(""));
-                return Ok(if rest.as_os_str().is_empty() {
-                    real
-                } else {
-                    real.join(rest)
-                });
+                return Ok(if rest.as_os_str().is_empty() { real } else { real.join(rest) });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -107,10 +88,7 @@ mod tests {
     fn p4_the_deepest_and_latest_mount_decides() {
         let at = |folder: &str| unsafe_at(MOUNTS, Path::new(folder));
         assert_eq!(at("/var/lib/sidestack"), None);
-        assert_eq!(
-            at("/home/ann/.local/share/sidestack").as_deref(),
-            Some("nfs4")
-        );
+        assert_eq!(at("/home/ann/.local/share/sidestack").as_deref(), Some("nfs4"));
         assert_eq!(at("/home/ann/local disk/sidestack"), None);
         assert_eq!(at("/homework"), None);
         assert_eq!(at("/mnt/c/Users/ann").as_deref(), Some("9p"));

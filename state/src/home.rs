@@ -44,17 +44,11 @@ impl Home {
         let folder = &self.folder;
         match fs::metadata(folder) {
             Ok(meta) if !meta.is_dir() => {
-                return Err(StoreError::Unsafe {
-                    path: folder.clone(),
-                    reason: "it is no folder".to_owned(),
-                });
+                return Err(StoreError::Unsafe { path: folder.clone(), reason: "it is no folder".to_owned() });
             }
             Ok(meta) if is_shared(&meta) => {
                 let reason = "it is a folder that everybody may write to".to_owned();
-                return Err(StoreError::Unsafe {
-                    path: folder.clone(),
-                    reason,
-                });
+                return Err(StoreError::Unsafe { path: folder.clone(), reason });
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -68,12 +62,7 @@ impl Home {
     /// Makes the files that exist private.
     pub(crate) fn tighten(&self) -> Result<()> {
         let companions = ["-wal", "-shm"].map(|suffix| self.beside(suffix));
-        let own = [
-            &self.database,
-            &self.writer,
-            &self.install_id,
-            &self.machine_key,
-        ];
+        let own = [&self.database, &self.writer, &self.install_id, &self.machine_key];
         for file in own.into_iter().chain(&companions) {
             match restrict(file, 0o600) {
                 Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -158,9 +147,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Makes a rename or a link in `folder` outlast a power failure.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     #[cfg(unix)]
-    File::open(folder)
-        .and_then(|file| file.sync_all())
-        .map_err(StoreError::io("flush", folder))?;
+    File::open(folder).and_then(|file| file.sync_all()).map_err(StoreError::io("flush", folder))?;
     #[cfg(not(unix))]
     let _ = folder;
     Ok(())
@@ -185,10 +172,7 @@ fn own(file: &File) -> io::Result<()> {
 #[cfg(unix)]
 fn create_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Sets exactly `mode`, but only where it differs: a read-only disk stays readable.
@@ -199,8 +183,7 @@ pub(crate) fn restrict(path: &Path, mode: u32) -> Result<()> {
     if meta.permissions().mode() & 0o7777 == mode {
         return Ok(());
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(StoreError::io("restrict", path))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(StoreError::io("restrict", path))
 }
 
 /// Like `/tmp`: the sticky bit on a folder that everybody may write to.
@@ -225,9 +208,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 pub(crate) fn restrict(path: &Path, _: u32) -> Result<()> {
-    fs::metadata(path)
-        .map(|_| ())
-        .map_err(StoreError::io("read", path))
+    fs::metadata(path).map(|_| ()).map_err(StoreError::io("read", path))
 }
 
 #[cfg(not(unix))]

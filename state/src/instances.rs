@@ -119,8 +119,7 @@ impl Store {
         pinned: bool,
         fresh: bool,
     ) -> Result<Instance> {
-        let new_uid =
-            hex(&random::<8>().map_err(StoreError::io("make an id for", &self.home.database))?);
+        let new_uid = hex(&random::<8>().map_err(StoreError::io("make an id for", &self.home.database))?);
         self.write(|connection| {
             if by_name(connection, environment, name)?.is_some() {
                 return Err(StoreError::Exists { kind: "instance", name: name.to_string() });
@@ -165,22 +164,11 @@ impl Store {
 
     /// The instance that a checkout has of its own in the environment: the oldest that is
     /// neither pinned nor an additional one.
-    pub fn instance_by_checkout(
-        &self,
-        environment_id: i64,
-        checkout: &Path,
-    ) -> Result<Option<Instance>> {
+    pub fn instance_by_checkout(&self, environment_id: i64, checkout: &Path) -> Result<Option<Instance>> {
         self.read(|connection| {
-            let sql =
-                "instance.environment = ?1 AND instance.checkout = ?2
+            let sql = "instance.environment = ?1 AND instance.checkout = ?2
                  AND NOT instance.pinned AND NOT instance.additional";
-            Ok(list(
-                connection,
-                sql,
-                params![environment_id, Folder::of(checkout)],
-            )?
-            .into_iter()
-            .next())
+            Ok(list(connection, sql, params![environment_id, Folder::of(checkout)])?.into_iter().next())
         })
     }
 
@@ -272,20 +260,10 @@ impl Store {
                  JOIN workspace ON workspace.id = environment.workspace ORDER BY removed, uid",
             )?;
             let rows = list.query_map([], |row| {
-                let target = Target {
-                    workspace: parsed(row, 0)?,
-                    environment: parsed(row, 1)?,
-                    instance: parsed(row, 2)?,
-                };
+                let target =
+                    Target { workspace: parsed(row, 0)?, environment: parsed(row, 1)?, instance: parsed(row, 2)? };
                 let (uid, generation) = (row.get(3)?, row.get(4)?);
-                Ok((
-                    target,
-                    Tombstone {
-                        uid,
-                        generation,
-                        removed: row.get::<_, Time>(5)?.0,
-                    },
-                ))
+                Ok((target, Tombstone { uid, generation, removed: row.get::<_, Time>(5)?.0 }))
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
@@ -305,60 +283,31 @@ impl Store {
     }
 }
 
-fn is(
-    connection: &Connection,
-    instance: i64,
-    column: &'static str,
-    value: &dyn ToSql,
-) -> Result<bool> {
+fn is(connection: &Connection, instance: i64, column: &'static str, value: &dyn ToSql) -> Result<bool> {
     let sql = format!("SELECT {column} IS ?2 FROM instance WHERE id = ?1");
-    let same = connection
-        .query_row(&sql, params![instance, value], |row| row.get(0))
-        .optional()?;
+    let same = connection.query_row(&sql, params![instance, value], |row| row.get(0)).optional()?;
     same.ok_or_else(|| StoreError::missing_id("instance", instance))
 }
 
-fn change(
-    connection: &Connection,
-    instance: i64,
-    column: &'static str,
-    value: &dyn ToSql,
-) -> Result<bool> {
+fn change(connection: &Connection, instance: i64, column: &'static str, value: &dyn ToSql) -> Result<bool> {
     if is(connection, instance, column, value)? {
         return Ok(false);
     }
-    connection.execute(
-        &format!("UPDATE instance SET {column} = ?2 WHERE id = ?1"),
-        params![instance, value],
-    )?;
+    connection.execute(&format!("UPDATE instance SET {column} = ?2 WHERE id = ?1"), params![instance, value])?;
     Ok(true)
 }
 
 pub(crate) fn by_id(connection: &Connection, id: i64) -> Result<Instance> {
-    let found = list(connection, "instance.id = ?1", [id])?
-        .into_iter()
-        .next();
+    let found = list(connection, "instance.id = ?1", [id])?.into_iter().next();
     found.ok_or_else(|| StoreError::missing_id("instance", id))
 }
 
-fn by_name(
-    connection: &Connection,
-    environment: i64,
-    name: &InstanceName,
-) -> Result<Option<Instance>> {
+fn by_name(connection: &Connection, environment: i64, name: &InstanceName) -> Result<Option<Instance>> {
     let condition = "instance.environment = ?1 AND instance.name = ?2";
-    Ok(
-        list(connection, condition, params![environment, name.as_str()])?
-            .into_iter()
-            .next(),
-    )
+    Ok(list(connection, condition, params![environment, name.as_str()])?.into_iter().next())
 }
 
-fn list(
-    connection: &Connection,
-    condition: &str,
-    values: impl rusqlite::Params,
-) -> Result<Vec<Instance>> {
+fn list(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Instance>> {
     let mut list = connection.prepare(&format!(
         "SELECT instance.id, uid, instance.environment, workspace.name, environment.name, instance.name,
                 revision, checkout, desired, daemon, owner, slot, subnet, generation, pinned, revived, sources,
@@ -369,17 +318,12 @@ fn list(
          LEFT JOIN lease ON lease.instance = instance.id
          WHERE {condition} ORDER BY instance.id"
     ))?;
-    Ok(list
-        .query_map(values, instance_row)?
-        .collect::<Result<_, _>>()?)
+    Ok(list.query_map(values, instance_row)?.collect::<Result<_, _>>()?)
 }
 
 fn instance_row(row: &Row<'_>) -> rusqlite::Result<Instance> {
     let slot = match row.get::<_, Option<u8>>(11)? {
-        Some(number) => Some(Lease {
-            slot: slot_of(number)?,
-            subnet: row.get(12)?,
-        }),
+        Some(number) => Some(Lease { slot: slot_of(number)?, subnet: row.get(12)? }),
         None => None,
     };
     let sources: String = row.get(16)?;
@@ -387,18 +331,10 @@ fn instance_row(row: &Row<'_>) -> rusqlite::Result<Instance> {
         id: row.get(0)?,
         uid: row.get(1)?,
         environment: row.get(2)?,
-        target: Target {
-            workspace: parsed(row, 3)?,
-            environment: parsed(row, 4)?,
-            instance: parsed(row, 5)?,
-        },
+        target: Target { workspace: parsed(row, 3)?, environment: parsed(row, 4)?, instance: parsed(row, 5)? },
         revision: row.get::<_, Option<u32>>(6)?.map(RevisionNumber),
         checkout: row.get::<_, Option<Folder>>(7)?.map(|folder| folder.0),
-        desired: if row.get::<_, String>(8)? == "running" {
-            Desired::Running
-        } else {
-            Desired::Stopped
-        },
+        desired: if row.get::<_, String>(8)? == "running" { Desired::Running } else { Desired::Stopped },
         daemon: row.get(9)?,
         owner: row.get(10)?,
         slot,
@@ -406,28 +342,16 @@ fn instance_row(row: &Row<'_>) -> rusqlite::Result<Instance> {
         pinned: row.get(14)?,
         revived: row.get(15)?,
         sources: serde_json::from_str(&sources).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(
-                16,
-                rusqlite::types::Type::Text,
-                Box::new(error),
-            )
+            rusqlite::Error::FromSqlConversionFailure(16, rusqlite::types::Type::Text, Box::new(error))
         })?,
         created: row.get::<_, Time>(17)?.0,
     })
 }
 
-fn tombstone(
-    connection: &Connection,
-    environment: i64,
-    name: &InstanceName,
-) -> Result<Option<Tombstone>> {
+fn tombstone(connection: &Connection, environment: i64, name: &InstanceName) -> Result<Option<Tombstone>> {
     let sql = "SELECT uid, generation, removed FROM tombstone WHERE environment = ?1 AND name = ?2";
     let row = connection.query_row(sql, params![environment, name.as_str()], |row| {
-        Ok(Tombstone {
-            uid: row.get(0)?,
-            generation: row.get(1)?,
-            removed: row.get::<_, Time>(2)?.0,
-        })
+        Ok(Tombstone { uid: row.get(0)?, generation: row.get(1)?, removed: row.get::<_, Time>(2)?.0 })
     });
     Ok(row.optional()?)
 }

@@ -35,21 +35,16 @@ pub(crate) fn acquire(path: &Path, store: &Path, limit: Duration) -> Result<Writ
         Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", path)(error)),
     }
     let (give, take) = mpsc::sync_channel(0);
-    let waiter = thread::Builder::new()
-        .name("store-writer".to_owned())
-        .stack_size(64 * 1024)
-        .spawn(move || {
-            let locked = file.lock().map(|()| file);
-            // Nobody takes it after the limit; then the file closes here.
-            let _ = give.send(locked);
-        });
+    let waiter = thread::Builder::new().name("store-writer".to_owned()).stack_size(64 * 1024).spawn(move || {
+        let locked = file.lock().map(|()| file);
+        // Nobody takes it after the limit; then the file closes here.
+        let _ = give.send(locked);
+    });
     waiter.map_err(StoreError::io("wait for", path))?;
     match take.recv_timeout(limit) {
         Ok(Ok(file)) => Ok(WriterLock { _file: file }),
         Ok(Err(error)) => Err(StoreError::io("lock", path)(error)),
-        Err(_) => Err(StoreError::Busy {
-            path: store.to_owned(),
-        }),
+        Err(_) => Err(StoreError::Busy { path: store.to_owned() }),
     }
 }
 

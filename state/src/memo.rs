@@ -28,9 +28,7 @@ impl Store {
     pub fn recall(&self, key: &str) -> Result<Option<String>> {
         self.read(|connection| {
             let sql = "SELECT value FROM memo WHERE key = ?1";
-            Ok(connection
-                .query_row(sql, [key], |row| row.get(0))
-                .optional()?)
+            Ok(connection.query_row(sql, [key], |row| row.get(0)).optional()?)
         })
     }
 

@@ -32,11 +32,7 @@ pub(crate) fn newest(list: &[Migration]) -> u32 {
 pub(crate) fn migrate(connection: &Connection, path: &Path, list: &[Migration]) -> Result<()> {
     let found = version(connection)?;
     if found > newest(list) {
-        return Err(StoreError::TooNew {
-            found,
-            supported: newest(list),
-            path: path.to_owned(),
-        });
+        return Err(StoreError::TooNew { found, supported: newest(list), path: path.to_owned() });
     }
     let steps = &list[found as usize..];
     if steps.is_empty() {
@@ -57,15 +53,9 @@ fn apply(connection: &Connection, path: &Path, steps: &[Migration], target: u32)
     for step in steps {
         transaction.execute_batch(step)?;
     }
-    let dangling: i64 =
-        transaction.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
-            row.get(0)
-        })?;
+    let dangling: i64 = transaction.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))?;
     if dangling > 0 {
-        return Err(StoreError::damaged(
-            path,
-            format!("{dangling} rows refer to rows that are not there"),
-        ));
+        return Err(StoreError::damaged(path, format!("{dangling} rows refer to rows that are not there")));
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", target)?;
@@ -87,24 +77,18 @@ mod tests {
         CREATE TABLE extra (id INTEGER PRIMARY KEY, workspace INTEGER REFERENCES workspace (id)) STRICT;
         INSERT INTO extra (workspace) SELECT id FROM workspace;";
     const BROKEN: Migration = "CREATE TABLE half (id INTEGER); INSERT INTO nowhere VALUES (1);";
-    const DANGLING: Migration = "CREATE TABLE extra (workspace INTEGER REFERENCES workspace (id)) STRICT; INSERT INTO extra VALUES (77);";
+    const DANGLING: Migration =
+        "CREATE TABLE extra (workspace INTEGER REFERENCES workspace (id)) STRICT; INSERT INTO extra VALUES (77);";
 
     fn old_store(home: &Path) {
         let store = Store::open(home).unwrap();
-        store
-            .ensure_workspace("repo:/shop", &"shop".parse().unwrap())
-            .unwrap();
+        store.ensure_workspace("repo:/shop", &"shop".parse().unwrap()).unwrap();
     }
 
     fn tables(home: &Path) -> Vec<String> {
         let raw = Connection::open(home.join("store.db")).unwrap();
-        let mut list = raw
-            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")
-            .unwrap();
-        list.query_map([], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
+        let mut list = raw.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1").unwrap();
+        list.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
     #[test]
@@ -112,12 +96,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         old_store(home.path());
         let list: &[Migration] = Box::leak(Box::new([ALL[0], SECOND]));
-        let store = Opening {
-            migrations: list,
-            ..Opening::default()
-        }
-        .open(home.path())
-        .unwrap();
+        let store = Opening { migrations: list, ..Opening::default() }.open(home.path()).unwrap();
         assert_eq!(store.workspaces().unwrap().len(), 1);
         drop(store);
         assert!(tables(home.path()).contains(&"extra".to_owned()));
@@ -125,27 +104,15 @@ mod tests {
         let copy = home.path().join("store.db.v1");
         let raw = Connection::open(&copy).unwrap();
         assert_eq!(version(&raw).unwrap(), 1);
-        let shops: i64 = raw
-            .query_row("SELECT count(*) FROM workspace", [], |row| row.get(0))
-            .unwrap();
+        let shops: i64 = raw.query_row("SELECT count(*) FROM workspace", [], |row| row.get(0)).unwrap();
         assert_eq!(shops, 1);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            assert_eq!(
-                fs::metadata(&copy).unwrap().permissions().mode() & 0o777,
-                0o600
-            );
+            assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
         }
         // And the older program now refuses it.
-        assert!(matches!(
-            Store::open(home.path()),
-            Err(StoreError::TooNew {
-                found: 2,
-                supported: 1,
-                ..
-            })
-        ));
+        assert!(matches!(Store::open(home.path()), Err(StoreError::TooNew { found: 2, supported: 1, .. })));
     }
 
     #[test]
@@ -155,23 +122,9 @@ mod tests {
             old_store(home.path());
             let before = tables(home.path());
             let list: &[Migration] = Box::leak(Box::new([ALL[0], SECOND, last]));
-            assert!(
-                Opening {
-                    migrations: list,
-                    ..Opening::default()
-                }
-                .open(home.path())
-                .is_err()
-            );
+            assert!(Opening { migrations: list, ..Opening::default() }.open(home.path()).is_err());
             assert_eq!(tables(home.path()), before);
-            assert_eq!(
-                Store::open(home.path())
-                    .unwrap()
-                    .workspaces()
-                    .unwrap()
-                    .len(),
-                1
-            );
+            assert_eq!(Store::open(home.path()).unwrap().workspaces().unwrap().len(), 1);
         }
     }
 
@@ -186,12 +139,7 @@ mod tests {
         bytes[middle..middle + 4096].fill(0xA5);
         fs::write(&path, &bytes).unwrap();
         let list: &[Migration] = Box::leak(Box::new([ALL[0], SECOND]));
-        let refused = Opening {
-            migrations: list,
-            ..Opening::default()
-        }
-        .open(home.path())
-        .unwrap_err();
+        let refused = Opening { migrations: list, ..Opening::default() }.open(home.path()).unwrap_err();
         assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
@@ -211,12 +159,7 @@ mod tests {
     }
 
     fn schema(connection: &Connection) -> Vec<String> {
-        let mut list = connection
-            .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1")
-            .unwrap();
-        list.query_map([], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
+        let mut list = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1").unwrap();
+        list.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 }

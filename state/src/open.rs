@@ -38,11 +38,7 @@ pub(crate) struct Opening<'a> {
 
 impl Default for Opening<'_> {
     fn default() -> Self {
-        Self {
-            migrations: migrations::ALL,
-            mountinfo: None,
-            sqlite: rusqlite::version_number(),
-        }
+        Self { migrations: migrations::ALL, mountinfo: None, sqlite: rusqlite::version_number() }
     }
 }
 
@@ -101,27 +97,16 @@ impl Opening<'_> {
         }
         self.look(&files)?;
         files.tighten()?;
-        let connection = self
-            .connect(&files)
-            .map_err(|error| error.placed(&files.database))?;
+        let connection = self.connect(&files).map_err(|error| error.placed(&files.database))?;
         let (install_id, machine_key) =
             own_files(&files, &connection).map_err(|error| error.placed(&files.database))?;
-        Ok(Store {
-            connection,
-            home: files,
-            install_id,
-            machine_key,
-            writing: Cell::new(false),
-        })
+        Ok(Store { connection, home: files, install_id, machine_key, writing: Cell::new(false) })
     }
 
     /// Checks what must hold before anything is written or even looked at.
     fn checked(&self, folder: &Path) -> Result<Home> {
         if self.sqlite < SAFE_SQLITE {
-            return Err(StoreError::UnsafeSqlite {
-                found: rusqlite::version().to_owned(),
-                required: "3.51.3",
-            });
+            return Err(StoreError::UnsafeSqlite { found: rusqlite::version().to_owned(), required: "3.51.3" });
         }
         let folder = std::path::absolute(folder).map_err(StoreError::io("resolve", folder))?;
         home::check_filesystem(&folder, self.mountinfo)?;
@@ -140,29 +125,18 @@ impl Opening<'_> {
             Err(_) => hex(&random::<16>().map_err(StoreError::io("create", &files.install_id))?),
         };
         let build = || -> Result<()> {
-            let connection =
-                Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let connection = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             migrations::migrate(&connection, &draft, self.migrations)?;
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES ('install-id', ?1)",
-                [&install_id],
-            )?;
-            let mode: String =
-                connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+            connection.execute("INSERT INTO meta (key, value) VALUES ('install-id', ?1)", [&install_id])?;
+            let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             if mode != "wal" {
-                let reason =
-                    format!("SQLite cannot keep a write-ahead log there (it offers `{mode}`)");
-                return Err(StoreError::Unsafe {
-                    path: files.folder.clone(),
-                    reason,
-                });
+                let reason = format!("SQLite cannot keep a write-ahead log there (it offers `{mode}`)");
+                return Err(StoreError::Unsafe { path: files.folder.clone(), reason });
             }
             connection.close().map_err(|(_, error)| error.into())
         };
         build().map_err(|error| error.placed(&draft))?;
-        File::open(&draft)
-            .and_then(|file| file.sync_all())
-            .map_err(StoreError::io("flush", &draft))?;
+        File::open(&draft).and_then(|file| file.sync_all()).map_err(StoreError::io("flush", &draft))?;
         fs::rename(&draft, &files.database).map_err(StoreError::io("create", &files.database))?;
         sync_folder(&files.folder)
     }
@@ -171,11 +145,7 @@ impl Opening<'_> {
     fn look(&self, files: &Home) -> Result<()> {
         let path = &files.database;
         let supported = migrations::newest(self.migrations);
-        let too_new = |found| StoreError::TooNew {
-            found,
-            supported,
-            path: path.clone(),
-        };
+        let too_new = |found| StoreError::TooNew { found, supported, path: path.clone() };
         let (version, page) = header(path)?;
         if version > supported {
             return Err(too_new(version));
@@ -220,10 +190,7 @@ impl Opening<'_> {
         }
         let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" {
-            return Err(StoreError::damaged(
-                &files.database,
-                format!("its journal mode is `{mode}`, not `wal`"),
-            ));
+            return Err(StoreError::damaged(&files.database, format!("its journal mode is `{mode}`, not `wal`")));
         }
         Ok(connection)
     }
@@ -236,8 +203,7 @@ fn own_files(files: &Home, connection: &Connection) -> Result<(String, [u8; 32])
         [],
         |row| row.get(0),
     ))?;
-    let known =
-        known.ok_or_else(|| StoreError::damaged(&files.database, "it has no install id"))?;
+    let known = known.ok_or_else(|| StoreError::damaged(&files.database, "it has no install id"))?;
     let bytes = once(&files.install_id, || Ok(format!("{known}\n").into_bytes()))?;
     let install_id = String::from_utf8_lossy(&bytes).trim().to_owned();
     if install_id != known {
@@ -245,12 +211,8 @@ fn own_files(files: &Home, connection: &Connection) -> Result<(String, [u8; 32])
         return Err(StoreError::damaged(&files.install_id, detail));
     }
     let key = once(&files.machine_key, || random::<32>().map(Vec::from))?;
-    let key = <[u8; 32]>::try_from(key.as_slice()).map_err(|_| {
-        StoreError::damaged(
-            &files.machine_key,
-            format!("it has {} bytes, not 32", key.len()),
-        )
-    })?;
+    let key = <[u8; 32]>::try_from(key.as_slice())
+        .map_err(|_| StoreError::damaged(&files.machine_key, format!("it has {} bytes, not 32", key.len())))?;
     Ok((install_id, key))
 }
 
@@ -258,33 +220,23 @@ fn own_files(files: &Home, connection: &Connection) -> Result<(String, [u8; 32])
 fn header(path: &Path) -> Result<(u32, u64)> {
     let bytes = match kept_open::first_bytes::<HEADER>(path) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(StoreError::damaged(
-                path,
-                "it is shorter than a database's header",
-            ));
+            return Err(StoreError::damaged(path, "it is shorter than a database's header"));
         }
         other => other.map_err(StoreError::io("read", path))?,
     };
     if !bytes.starts_with(b"SQLite format 3\0") {
         return Err(StoreError::damaged(path, "it is no SQLite database"));
     }
-    let word =
-        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     if word(68) != APPLICATION.cast_unsigned() {
-        return Err(StoreError::damaged(
-            path,
-            "it is a database of another program",
-        ));
+        return Err(StoreError::damaged(path, "it is a database of another program"));
     }
     // SQLite writes 65536, which does not fit, as 1.
     let page = match u16::from_be_bytes([bytes[16], bytes[17]]) {
         1 => 65_536,
         size if size >= 512 && size.is_power_of_two() => size.into(),
         size => {
-            return Err(StoreError::damaged(
-                path,
-                format!("its page size is {size}"),
-            ));
+            return Err(StoreError::damaged(path, format!("its page size is {size}")));
         }
     };
     Ok((word(60), page))
@@ -294,10 +246,7 @@ fn header(path: &Path) -> Result<(u32, u64)> {
 fn refuse_loss(files: &Home) -> Result<()> {
     // The database comes first when a store is made, so a second look settles a race.
     if exists(&files.install_id)? && !exists(&files.database)? {
-        return Err(StoreError::damaged(
-            &files.database,
-            "it is missing, though `install-id` stands beside it",
-        ));
+        return Err(StoreError::damaged(&files.database, "it is missing, though `install-id` stands beside it"));
     }
     Ok(())
 }
@@ -322,9 +271,7 @@ fn refuse_missing_log(files: &Home) -> Result<()> {
 #[cfg(unix)]
 fn stamp(path: &Path) -> Option<(u64, i64, i64)> {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata(path)
-        .ok()
-        .map(|meta| (meta.ino(), meta.ctime(), meta.ctime_nsec()))
+    fs::metadata(path).ok().map(|meta| (meta.ino(), meta.ctime(), meta.ctime_nsec()))
 }
 
 #[cfg(not(unix))]
@@ -335,13 +282,7 @@ fn stamp(path: &Path) -> Option<std::time::SystemTime> {
 /// Moves the database and its companions out of the way.
 fn set_aside(files: &Home) -> Result<Option<PathBuf>> {
     let free = (0..u32::MAX)
-        .map(|number| {
-            if number == 0 {
-                String::new()
-            } else {
-                format!(".{number}")
-            }
-        })
+        .map(|number| if number == 0 { String::new() } else { format!(".{number}") })
         .map(|suffix| files.beside(&format!(".damaged{suffix}")))
         .find(|target| !target.exists())
         .unwrap_or_else(|| files.beside(".damaged"));
@@ -362,9 +303,7 @@ fn exists(path: &Path) -> Result<bool> {
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(StoreError::io("remove", path)(error))
-        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
         _ => Ok(()),
     }
 }

@@ -42,9 +42,7 @@ impl Store {
     ///
     /// An instance's intents also go with the instance.
     pub fn clear_intent(&self, intent_id: i64) -> Result<bool> {
-        self.write(|connection| {
-            Ok(connection.execute("DELETE FROM intent WHERE id = ?1", [intent_id])? > 0)
-        })
+        self.write(|connection| Ok(connection.execute("DELETE FROM intent WHERE id = ?1", [intent_id])? > 0))
     }
 
     /// Every intent on the machine, oldest first.
@@ -59,11 +57,7 @@ impl Store {
 
     /// Records that a container was found ready since it was started at `started_at` (Docker's text).
     pub fn record_ready(&self, container_id: &str, started_at: &str) -> Result<bool> {
-        if self
-            .ready(&[container_id])?
-            .get(container_id)
-            .is_some_and(|known| known == started_at)
-        {
+        if self.ready(&[container_id])?.get(container_id).is_some_and(|known| known == started_at) {
             return Ok(false);
         }
         self.write(|connection| {
@@ -81,21 +75,13 @@ impl Store {
         if self.ready(&[container_id])?.is_empty() {
             return Ok(false);
         }
-        self.write(|connection| {
-            Ok(connection.execute("DELETE FROM ready WHERE container = ?1", [container_id])? > 0)
-        })
+        self.write(|connection| Ok(connection.execute("DELETE FROM ready WHERE container = ?1", [container_id])? > 0))
     }
 
     /// Which of these containers were found ready, and the start for which that holds.
     pub fn ready(&self, container_ids: &[&str]) -> Result<BTreeMap<String, String>> {
         let wanted = serde_json::Value::from(container_ids.to_vec()).to_string();
-        self.read(|connection| {
-            ready(
-                connection,
-                "container IN (SELECT value FROM json_each(?1))",
-                [wanted.as_str()],
-            )
-        })
+        self.read(|connection| ready(connection, "container IN (SELECT value FROM json_each(?1))", [wanted.as_str()]))
     }
 
     /// Every container that was found ready, and the start for which that holds.
@@ -105,11 +91,7 @@ impl Store {
 
     /// Forgets the readiness of every container that is not in `keep`. Gives how many those were.
     pub fn prune_ready(&self, keep: &BTreeSet<String>) -> Result<usize> {
-        let gone: Vec<String> = self
-            .all_ready()?
-            .into_keys()
-            .filter(|container| !keep.contains(container))
-            .collect();
+        let gone: Vec<String> = self.all_ready()?.into_keys().filter(|container| !keep.contains(container)).collect();
         if gone.is_empty() {
             return Ok(0);
         }
@@ -122,8 +104,7 @@ impl Store {
 }
 
 fn intents(connection: &Connection, condition: &str, values: impl Params) -> Result<Vec<Intent>> {
-    let sql =
-        format!("SELECT id, instance, verb, detail, at FROM intent WHERE {condition} ORDER BY id");
+    let sql = format!("SELECT id, instance, verb, detail, at FROM intent WHERE {condition} ORDER BY id");
     let mut list = connection.prepare(&sql)?;
     let rows = list.query_map(values, |row| {
         Ok(Intent {
@@ -137,14 +118,8 @@ fn intents(connection: &Connection, condition: &str, values: impl Params) -> Res
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn ready(
-    connection: &Connection,
-    condition: &str,
-    values: impl Params,
-) -> Result<BTreeMap<String, String>> {
-    let mut list = connection.prepare(&format!(
-        "SELECT container, started FROM ready WHERE {condition}"
-    ))?;
+fn ready(connection: &Connection, condition: &str, values: impl Params) -> Result<BTreeMap<String, String>> {
+    let mut list = connection.prepare(&format!("SELECT container, started FROM ready WHERE {condition}"))?;
     let rows = list.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

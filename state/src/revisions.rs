@@ -93,9 +93,7 @@ impl Store {
         let digest = sha256(content);
         let known = |connection: &Connection| -> Result<Option<Revision>> {
             let sql = format!("{REVISION} WHERE environment = ?1 AND digest = ?2");
-            let row = connection
-                .query_row(&sql, params![environment_id, digest], revision_row)
-                .optional()?;
+            let row = connection.query_row(&sql, params![environment_id, digest], revision_row).optional()?;
             row.map(|revision| self.proven(revision)).transpose()
         };
         if let Some(revision) = self.read(known)? {
@@ -124,9 +122,7 @@ impl Store {
     pub fn revision(&self, environment_id: i64, number: RevisionNumber) -> Result<Revision> {
         self.read(|connection| {
             let sql = format!("{REVISION} WHERE environment = ?1 AND number = ?2");
-            let row = connection
-                .query_row(&sql, params![environment_id, number.0], revision_row)
-                .optional()?;
+            let row = connection.query_row(&sql, params![environment_id, number.0], revision_row).optional()?;
             self.proven(row.ok_or_else(|| StoreError::missing("revision", &number))?)
         })
     }
@@ -154,13 +150,7 @@ impl Store {
 
     /// Notes where the content was seen. `false` when the same was noted before (at whatever time).
     pub fn add_sighting(&self, revision_id: i64, sighting: &Sighting) -> Result<bool> {
-        let Sighting {
-            branch,
-            commit,
-            dirty,
-            folder,
-            seen,
-        } = sighting;
+        let Sighting { branch, commit, dirty, folder, seen } = sighting;
         let folder = Folder::of(folder);
         let known = |connection: &Connection| -> Result<bool> {
             let mut same = connection.prepare(
@@ -207,13 +197,7 @@ impl Store {
     }
 
     /// Pins a service's image, unless it is pinned already. Gives the pin that stands.
-    pub fn add_pin(
-        &self,
-        revision_id: i64,
-        service: &str,
-        image: &str,
-        image_id: &str,
-    ) -> Result<Pin> {
+    pub fn add_pin(&self, revision_id: i64, service: &str, image: &str, image_id: &str) -> Result<Pin> {
         if let Some(pin) = self.read(|connection| pin_of(connection, revision_id, service))? {
             return Ok(pin);
         }
@@ -227,27 +211,16 @@ impl Store {
                     params![revision_id, service, image, image_id],
                 )
                 .parent("revision", revision_id)?;
-            Ok(Pin {
-                image: image.to_owned(),
-                image_id: image_id.to_owned(),
-            })
+            Ok(Pin { image: image.to_owned(), image_id: image_id.to_owned() })
         })
     }
 
     /// A revision's pins, by service.
     pub fn pins(&self, revision_id: i64) -> Result<BTreeMap<String, Pin>> {
         self.read(|connection| {
-            let mut list = connection
-                .prepare("SELECT service, image, image_id FROM pin WHERE revision = ?1")?;
-            let rows = list.query_map([revision_id], |row| {
-                Ok((
-                    row.get(0)?,
-                    Pin {
-                        image: row.get(1)?,
-                        image_id: row.get(2)?,
-                    },
-                ))
-            })?;
+            let mut list = connection.prepare("SELECT service, image, image_id FROM pin WHERE revision = ?1")?;
+            let rows = list
+                .query_map([revision_id], |row| Ok((row.get(0)?, Pin { image: row.get(1)?, image_id: row.get(2)? })))?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }
@@ -256,29 +229,19 @@ impl Store {
         if sha256(&revision.content) == revision.digest {
             return Ok(revision);
         }
-        let detail = format!(
-            "the content of revision {} does not match its digest",
-            revision.number
-        );
+        let detail = format!("the content of revision {} does not match its digest", revision.number);
         Err(StoreError::damaged(&self.home.database, detail))
     }
 }
 
 /// A revision's row id.
-pub(crate) fn id_of(
-    connection: &Connection,
-    environment: i64,
-    number: RevisionNumber,
-) -> Result<i64> {
+pub(crate) fn id_of(connection: &Connection, environment: i64, number: RevisionNumber) -> Result<i64> {
     let sql = "SELECT id FROM revision WHERE environment = ?1 AND number = ?2";
-    let found = connection
-        .query_row(sql, params![environment, number.0], |row| row.get(0))
-        .optional()?;
+    let found = connection.query_row(sql, params![environment, number.0], |row| row.get(0)).optional()?;
     found.ok_or_else(|| StoreError::missing("revision", &number))
 }
 
-const REVISION: &str =
-    "SELECT id, environment, number, digest, content, created, message FROM revision";
+const REVISION: &str = "SELECT id, environment, number, digest, content, created, message FROM revision";
 
 fn revision_row(row: &Row<'_>) -> rusqlite::Result<Revision> {
     Ok(Revision {
@@ -294,11 +257,7 @@ fn revision_row(row: &Row<'_>) -> rusqlite::Result<Revision> {
 
 fn pin_of(connection: &Connection, revision: i64, service: &str) -> Result<Option<Pin>> {
     let sql = "SELECT image, image_id FROM pin WHERE revision = ?1 AND service = ?2";
-    let pin = connection.query_row(sql, params![revision, service], |row| {
-        Ok(Pin {
-            image: row.get(0)?,
-            image_id: row.get(1)?,
-        })
-    });
+    let pin = connection
+        .query_row(sql, params![revision, service], |row| Ok(Pin { image: row.get(0)?, image_id: row.get(1)? }));
     Ok(pin.optional()?)
 }

@@ -33,12 +33,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::SlotsExhausted`].
-    pub fn lease_slot(
-        &self,
-        instance_id: i64,
-        exclude: &BTreeSet<Slot>,
-        range: &str,
-    ) -> Result<Lease> {
+    pub fn lease_slot(&self, instance_id: i64, exclude: &BTreeSet<Slot>, range: &str) -> Result<Lease> {
         check_range(range)?;
         if let Some(lease) = self.read(|connection| lease_of(connection, instance_id))? {
             return Ok(lease);
@@ -48,19 +43,10 @@ impl Store {
                 return Ok(lease);
             }
             let mut taken = connection.prepare("SELECT slot FROM lease")?;
-            let taken: BTreeSet<u8> = taken
-                .query_map([], |row| row.get(0))?
-                .collect::<Result<_, _>>()?;
-            let free =
-                Slot::all().find(|slot| !taken.contains(&slot.number()) && !exclude.contains(slot));
-            let slot = free.ok_or(StoreError::SlotsExhausted {
-                leased: taken.len(),
-                excluded: exclude.len(),
-            })?;
-            let lease = Lease {
-                slot,
-                subnet: subnet(range, slot),
-            };
+            let taken: BTreeSet<u8> = taken.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let free = Slot::all().find(|slot| !taken.contains(&slot.number()) && !exclude.contains(slot));
+            let slot = free.ok_or(StoreError::SlotsExhausted { leased: taken.len(), excluded: exclude.len() })?;
+            let lease = Lease { slot, subnet: subnet(range, slot) };
             connection
                 .execute(
                     "INSERT INTO lease (slot, instance, subnet, leased) VALUES (?1, ?2, ?3, ?4)",
@@ -86,9 +72,7 @@ impl Store {
 
     /// Lets go of the instance's slot. `false` when it had none.
     pub fn release_slot(&self, instance_id: i64) -> Result<bool> {
-        self.write(|connection| {
-            Ok(connection.execute("DELETE FROM lease WHERE instance = ?1", [instance_id])? > 0)
-        })
+        self.write(|connection| Ok(connection.execute("DELETE FROM lease WHERE instance = ?1", [instance_id])? > 0))
     }
 
     /// Every lease, lowest slot first.
@@ -101,11 +85,8 @@ impl Store {
                  JOIN workspace ON workspace.id = environment.workspace ORDER BY slot",
             )?;
             let rows = list.query_map([], |row| {
-                let target = Target {
-                    workspace: parsed(row, 1)?,
-                    environment: parsed(row, 2)?,
-                    instance: parsed(row, 3)?,
-                };
+                let target =
+                    Target { workspace: parsed(row, 1)?, environment: parsed(row, 2)?, instance: parsed(row, 3)? };
                 Ok((slot_of(row.get(0)?)?, target))
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
@@ -129,9 +110,7 @@ impl Store {
     pub fn quarantined(&self) -> Result<BTreeSet<u16>> {
         self.read(|connection| {
             let mut list = connection.prepare("SELECT port FROM quarantine WHERE until > ?1")?;
-            Ok(list
-                .query_map([now()], |row| row.get(0))?
-                .collect::<Result<_, _>>()?)
+            Ok(list.query_map([now()], |row| row.get(0))?.collect::<Result<_, _>>()?)
         })
     }
 
@@ -182,9 +161,9 @@ impl Store {
                 if known.contains_key(key) {
                     continue;
                 }
-                let free = (0..limit).find(|offset| !taken.contains(offset)).ok_or_else(|| {
-                    StoreError::OffsetsExhausted { kind: kind.to_owned(), key: key.clone(), limit }
-                })?;
+                let free = (0..limit)
+                    .find(|offset| !taken.contains(offset))
+                    .ok_or_else(|| StoreError::OffsetsExhausted { kind: kind.to_owned(), key: key.clone(), limit })?;
                 connection
                     .execute(
                         "INSERT INTO offset_of (environment, kind, key, number) VALUES (?1, ?2, ?3, ?4)",
@@ -215,21 +194,14 @@ fn subnet(range: &str, slot: Slot) -> String {
 
 fn check_range(range: &str) -> Result<()> {
     let whole = range.split_once('.').is_some_and(|(first, second)| {
-        let octet = |text: &str| {
-            text.parse::<u8>()
-                .is_ok_and(|number| number.to_string() == text)
-        };
+        let octet = |text: &str| text.parse::<u8>().is_ok_and(|number| number.to_string() == text);
         octet(first) && octet(second)
     });
     if whole {
         return Ok(());
     }
     let reason = "is no first half of an IPv4 address, such as `10.231`";
-    Err(StoreError::Invalid {
-        kind: "address range",
-        value: range.chars().take(60).collect(),
-        reason,
-    })
+    Err(StoreError::Invalid { kind: "address range", value: range.chars().take(60).collect(), reason })
 }
 
 fn range(connection: &Connection) -> Result<Option<String>> {
@@ -241,21 +213,12 @@ fn lease_of(connection: &Connection, instance: i64) -> Result<Option<Lease>> {
     Ok(instances::by_id(connection, instance)?.slot)
 }
 
-fn offsets_of(
-    connection: &Connection,
-    environment: i64,
-    kind: &str,
-) -> Result<BTreeMap<String, u16>> {
-    let mut list = connection
-        .prepare("SELECT key, number FROM offset_of WHERE environment = ?1 AND kind = ?2")?;
-    let rows = list.query_map(params![environment, kind], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?;
+fn offsets_of(connection: &Connection, environment: i64, kind: &str) -> Result<BTreeMap<String, u16>> {
+    let mut list = connection.prepare("SELECT key, number FROM offset_of WHERE environment = ?1 AND kind = ?2")?;
+    let rows = list.query_map(params![environment, kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn chosen(known: &BTreeMap<String, u16>, keys: &[String]) -> BTreeMap<String, u16> {
-    keys.iter()
-        .filter_map(|key| Some((key.clone(), *known.get(key)?)))
-        .collect()
+    keys.iter().filter_map(|key| Some((key.clone(), *known.get(key)?))).collect()
 }

@@ -68,9 +68,8 @@ impl Store {
             return work(self);
         }
         // Ends when it is dropped; a transaction that only read has nothing to keep.
-        let _moment =
-            Transaction::new_unchecked(&self.connection, TransactionBehavior::Deferred)
-                .map_err(|error| crate::StoreError::from(error).placed(&self.home.database))?;
+        let _moment = Transaction::new_unchecked(&self.connection, TransactionBehavior::Deferred)
+            .map_err(|error| crate::StoreError::from(error).placed(&self.home.database))?;
         work(self)
     }
 
@@ -87,8 +86,7 @@ impl Store {
         let _place = lock::acquire(&self.home.writer, &self.home.database, lock::LIMIT)?;
         let _flag = Flag::raise(&self.writing);
         self.read(|connection| {
-            let transaction =
-                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)

@@ -17,22 +17,15 @@ pub(crate) struct Time(pub(crate) Timestamp);
 
 impl ToSql for Time {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let nanoseconds = self
-            .0
-            .as_nanosecond()
-            .clamp(i64::MIN.into(), i64::MAX.into());
-        Ok(ToSqlOutput::from(
-            i64::try_from(nanoseconds).unwrap_or(i64::MAX),
-        ))
+        let nanoseconds = self.0.as_nanosecond().clamp(i64::MIN.into(), i64::MAX.into());
+        Ok(ToSqlOutput::from(i64::try_from(nanoseconds).unwrap_or(i64::MAX)))
     }
 }
 
 impl FromSql for Time {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let nanoseconds = value.as_i64()?;
-        Timestamp::from_nanosecond(nanoseconds.into())
-            .map(Self)
-            .map_err(|_| FromSqlError::OutOfRange(nanoseconds))
+        Timestamp::from_nanosecond(nanoseconds.into()).map(Self).map_err(|_| FromSqlError::OutOfRange(nanoseconds))
     }
 }
 
@@ -86,20 +79,16 @@ where
     T::Err: std::error::Error + Send + Sync + 'static,
 {
     let text: String = row.get(column)?;
-    text.parse().map_err(|error: T::Err| {
-        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
-    })
+    text.parse().map_err(|error: T::Err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 pub(crate) fn sha256(text: &str) -> String {

@@ -46,11 +46,7 @@ impl Store {
             VariableValue::Secret(reference) => ("secret", reference),
         };
         if text.contains('\0') {
-            return Err(StoreError::Invalid {
-                kind: "the value of",
-                value: key.to_owned(),
-                reason: "holds a NUL",
-            });
+            return Err(StoreError::Invalid { kind: "the value of", value: key.to_owned(), reason: "holds a NUL" });
         }
         self.write(|connection| {
             let (column, owner, name) = owner(connection, scope)?;
@@ -64,7 +60,8 @@ impl Store {
             match known {
                 Some((_, true)) => return Ok(false),
                 Some((id, false)) => {
-                    connection.execute("UPDATE variable SET kind = ?2, value = ?3 WHERE id = ?1", params![id, kind, text])?;
+                    connection
+                        .execute("UPDATE variable SET kind = ?2, value = ?3 WHERE id = ?1", params![id, kind, text])?;
                 }
                 None => {
                     let sql = format!("INSERT INTO variable ({column}, key, kind, value) VALUES (?1, ?2, ?3, ?4)");
@@ -88,9 +85,7 @@ impl Store {
     pub fn variables(&self, scope: Scope) -> Result<BTreeMap<String, VariableValue>> {
         self.read(|connection| {
             let (column, owner, _) = owner(connection, scope)?;
-            let mut list = connection.prepare(&format!(
-                "SELECT key, kind, value FROM variable WHERE {column} = ?1"
-            ))?;
+            let mut list = connection.prepare(&format!("SELECT key, kind, value FROM variable WHERE {column} = ?1"))?;
             let rows = list.query_map([owner], |row| {
                 let value = row.get(2)?;
                 let value = match row.get::<_, String>(1)?.as_str() {
@@ -109,11 +104,9 @@ fn owner(connection: &Connection, scope: Scope) -> Result<(&'static str, i64, &'
     Ok(match scope {
         Scope::Workspace(id) => ("workspace", id, "workspace"),
         Scope::Environment(id) => ("environment", id, "environment"),
-        Scope::Revision(environment, number) => (
-            "revision",
-            revisions::id_of(connection, environment, number)?,
-            "revision",
-        ),
+        Scope::Revision(environment, number) => {
+            ("revision", revisions::id_of(connection, environment, number)?, "revision")
+        }
         Scope::Instance(id) => ("instance", id, "instance"),
     })
 }
@@ -128,9 +121,5 @@ fn check_key(key: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(StoreError::Invalid {
-        kind: "variable",
-        value: key.chars().take(60).collect(),
-        reason,
-    })
+    Err(StoreError::Invalid { kind: "variable", value: key.chars().take(60).collect(), reason })
 }

@@ -54,8 +54,7 @@ impl Store {
                 "INSERT INTO workspace (name, identity, created) VALUES (?1, ?2, ?3)",
                 params![name.as_str(), identity, now()],
             )?;
-            by_identity(connection, identity)?
-                .ok_or_else(|| StoreError::missing("workspace", &name))
+            by_identity(connection, identity)?.ok_or_else(|| StoreError::missing("workspace", &name))
         })
     }
 
@@ -68,9 +67,7 @@ impl Store {
     pub fn workspace(&self, name: &WorkspaceName) -> Result<Workspace> {
         self.read(|connection| {
             let sql = format!("{WORKSPACE} WHERE name = ?1");
-            let found = connection
-                .query_row(&sql, [name.as_str()], workspace_row)
-                .optional()?;
+            let found = connection.query_row(&sql, [name.as_str()], workspace_row).optional()?;
             found.ok_or_else(|| StoreError::missing("workspace", name))
         })
     }
@@ -79,9 +76,7 @@ impl Store {
     pub fn workspaces(&self) -> Result<Vec<Workspace>> {
         self.read(|connection| {
             let mut list = connection.prepare(&format!("{WORKSPACE} ORDER BY id"))?;
-            Ok(list
-                .query_map([], workspace_row)?
-                .collect::<Result<_, _>>()?)
+            Ok(list.query_map([], workspace_row)?.collect::<Result<_, _>>()?)
         })
     }
 
@@ -94,10 +89,7 @@ impl Store {
             match by_identity(connection, identity)? {
                 Some(other) if other.id == workspace_id => return Ok(false),
                 Some(_) => {
-                    return Err(StoreError::Exists {
-                        kind: "workspace",
-                        name: identity.to_owned(),
-                    });
+                    return Err(StoreError::Exists { kind: "workspace", name: identity.to_owned() });
                 }
                 None => {}
             }
@@ -116,11 +108,8 @@ impl Store {
     pub fn remove_workspace(&self, workspace_id: i64) -> Result<()> {
         self.write(|connection| {
             let sql = format!("{WORKSPACE} WHERE id = ?1");
-            let found = connection
-                .query_row(&sql, [workspace_id], workspace_row)
-                .optional()?;
-            let workspace =
-                found.ok_or_else(|| StoreError::missing_id("workspace", workspace_id))?;
+            let found = connection.query_row(&sql, [workspace_id], workspace_row).optional()?;
+            let workspace = found.ok_or_else(|| StoreError::missing_id("workspace", workspace_id))?;
             let user = first_instance(connection, "environment.workspace = ?1", workspace_id)?;
             unused("workspace", workspace.name.as_str(), user)?;
             connection.execute("DELETE FROM workspace WHERE id = ?1", [workspace_id])?;
@@ -129,11 +118,7 @@ impl Store {
     }
 
     /// The workspace's environment of that name, made now if it is new.
-    pub fn ensure_environment(
-        &self,
-        workspace_id: i64,
-        name: &EnvironmentName,
-    ) -> Result<Environment> {
+    pub fn ensure_environment(&self, workspace_id: i64, name: &EnvironmentName) -> Result<Environment> {
         if let Some(known) = self.read(|connection| by_name(connection, workspace_id, name))? {
             return Ok(known);
         }
@@ -147,27 +132,22 @@ impl Store {
                     params![workspace_id, name.as_str(), now()],
                 )
                 .parent("workspace", workspace_id)?;
-            by_name(connection, workspace_id, name)?
-                .ok_or_else(|| StoreError::missing("environment", name))
+            by_name(connection, workspace_id, name)?.ok_or_else(|| StoreError::missing("environment", name))
         })
     }
 
     /// The workspace's environment of that name.
     pub fn environment(&self, workspace_id: i64, name: &EnvironmentName) -> Result<Environment> {
         self.read(|connection| {
-            by_name(connection, workspace_id, name)?
-                .ok_or_else(|| StoreError::missing("environment", name))
+            by_name(connection, workspace_id, name)?.ok_or_else(|| StoreError::missing("environment", name))
         })
     }
 
     /// The workspace's environments, oldest first.
     pub fn environments(&self, workspace_id: i64) -> Result<Vec<Environment>> {
         self.read(|connection| {
-            let mut list =
-                connection.prepare(&format!("{ENVIRONMENT} WHERE workspace = ?1 ORDER BY id"))?;
-            Ok(list
-                .query_map([workspace_id], environment_row)?
-                .collect::<Result<_, _>>()?)
+            let mut list = connection.prepare(&format!("{ENVIRONMENT} WHERE workspace = ?1 ORDER BY id"))?;
+            Ok(list.query_map([workspace_id], environment_row)?.collect::<Result<_, _>>()?)
         })
     }
 
@@ -178,11 +158,8 @@ impl Store {
     pub fn remove_environment(&self, environment_id: i64) -> Result<()> {
         self.write(|connection| {
             let sql = format!("{ENVIRONMENT} WHERE id = ?1");
-            let found = connection
-                .query_row(&sql, [environment_id], environment_row)
-                .optional()?;
-            let environment =
-                found.ok_or_else(|| StoreError::missing_id("environment", environment_id))?;
+            let found = connection.query_row(&sql, [environment_id], environment_row).optional()?;
+            let environment = found.ok_or_else(|| StoreError::missing_id("environment", environment_id))?;
             let user = first_instance(connection, "environment.id = ?1", environment_id)?;
             unused("environment", environment.name.as_str(), user)?;
             connection.execute("DELETE FROM environment WHERE id = ?1", [environment_id])?;
@@ -195,41 +172,20 @@ const WORKSPACE: &str = "SELECT id, name, identity, created FROM workspace";
 const ENVIRONMENT: &str = "SELECT id, workspace, name FROM environment";
 
 fn workspace_row(row: &Row<'_>) -> rusqlite::Result<Workspace> {
-    Ok(Workspace {
-        id: row.get(0)?,
-        name: parsed(row, 1)?,
-        identity: row.get(2)?,
-        created: row.get::<_, Time>(3)?.0,
-    })
+    Ok(Workspace { id: row.get(0)?, name: parsed(row, 1)?, identity: row.get(2)?, created: row.get::<_, Time>(3)?.0 })
 }
 
 fn environment_row(row: &Row<'_>) -> rusqlite::Result<Environment> {
-    Ok(Environment {
-        id: row.get(0)?,
-        workspace: row.get(1)?,
-        name: parsed(row, 2)?,
-    })
+    Ok(Environment { id: row.get(0)?, workspace: row.get(1)?, name: parsed(row, 2)? })
 }
 
 fn by_identity(connection: &Connection, identity: &str) -> Result<Option<Workspace>> {
-    Ok(connection
-        .query_row(
-            &format!("{WORKSPACE} WHERE identity = ?1"),
-            [identity],
-            workspace_row,
-        )
-        .optional()?)
+    Ok(connection.query_row(&format!("{WORKSPACE} WHERE identity = ?1"), [identity], workspace_row).optional()?)
 }
 
-fn by_name(
-    connection: &Connection,
-    workspace: i64,
-    name: &EnvironmentName,
-) -> Result<Option<Environment>> {
+fn by_name(connection: &Connection, workspace: i64, name: &EnvironmentName) -> Result<Option<Environment>> {
     let sql = format!("{ENVIRONMENT} WHERE workspace = ?1 AND name = ?2");
-    Ok(connection
-        .query_row(&sql, params![workspace, name.as_str()], environment_row)
-        .optional()?)
+    Ok(connection.query_row(&sql, params![workspace, name.as_str()], environment_row).optional()?)
 }
 
 fn first_instance(connection: &Connection, condition: &str, id: i64) -> Result<Option<String>> {
@@ -237,27 +193,17 @@ fn first_instance(connection: &Connection, condition: &str, id: i64) -> Result<O
         "SELECT instance.name FROM instance JOIN environment ON environment.id = instance.environment
          WHERE {condition} ORDER BY instance.id LIMIT 1"
     );
-    Ok(connection
-        .query_row(&sql, [id], |row| row.get(0))
-        .optional()?)
+    Ok(connection.query_row(&sql, [id], |row| row.get(0)).optional()?)
 }
 
 fn unused(kind: &'static str, name: &str, user: Option<String>) -> Result<()> {
     match user {
-        Some(user) => Err(StoreError::InUse {
-            kind,
-            name: name.to_owned(),
-            by: format!("instance `{user}`"),
-        }),
+        Some(user) => Err(StoreError::InUse { kind, name: name.to_owned(), by: format!("instance `{user}`") }),
         None => Ok(()),
     }
 }
 
-fn free_name(
-    connection: &Connection,
-    wanted: &WorkspaceName,
-    identity: &str,
-) -> Result<WorkspaceName> {
+fn free_name(connection: &Connection, wanted: &WorkspaceName, identity: &str) -> Result<WorkspaceName> {
     let mut taken = connection.prepare("SELECT 1 FROM workspace WHERE name = ?1")?;
     if !taken.exists([wanted.as_str()])? {
         return Ok(wanted.clone());
@@ -265,18 +211,11 @@ fn free_name(
     let hash = sha256(identity);
     for digits in 4..=16 {
         let room = MAX_NAME - digits - 1;
-        let stem = wanted
-            .as_str()
-            .get(..room)
-            .unwrap_or(wanted.as_str())
-            .trim_end_matches('-');
+        let stem = wanted.as_str().get(..room).unwrap_or(wanted.as_str()).trim_end_matches('-');
         let name = format!("{stem}-{}", &hash[..digits]);
         if let (Ok(name), false) = (name.parse(), taken.exists([&name])?) {
             return Ok(name);
         }
     }
-    Err(StoreError::Exists {
-        kind: "workspace",
-        name: wanted.to_string(),
-    })
+    Err(StoreError::Exists { kind: "workspace", name: wanted.to_string() })
 }

@@ -16,34 +16,18 @@ fn fixture() -> Fixture {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     for name in ["shop", "other"] {
-        let workspace = store
-            .ensure_workspace(&format!("repo:/{name}"), &name.parse().unwrap())
-            .unwrap();
+        let workspace = store.ensure_workspace(&format!("repo:/{name}"), &name.parse().unwrap()).unwrap();
         for environment in ["dev", "test"] {
-            let environment = store
-                .ensure_environment(workspace.id, &environment.parse().unwrap())
-                .unwrap();
-            let (revision, new) = store
-                .commit_revision(environment.id, "{\"a\":1}", Some("first"))
-                .unwrap();
+            let environment = store.ensure_environment(workspace.id, &environment.parse().unwrap()).unwrap();
+            let (revision, new) = store.commit_revision(environment.id, "{\"a\":1}", Some("first")).unwrap();
             assert!(new);
-            store
-                .add_pin(revision.id, "db", "postgres:17", "sha256:aa")
-                .unwrap();
+            store.add_pin(revision.id, "db", "postgres:17", "sha256:aa").unwrap();
             store.add_sighting(revision.id, &sighting()).unwrap();
         }
     }
     let workspace = store.workspace(&"shop".parse().unwrap()).unwrap().id;
-    let environment = store
-        .environment(workspace, &"dev".parse().unwrap())
-        .unwrap()
-        .id;
-    Fixture {
-        home,
-        store,
-        workspace,
-        environment,
-    }
+    let environment = store.environment(workspace, &"dev".parse().unwrap()).unwrap().id;
+    Fixture { home, store, workspace, environment }
 }
 
 fn sighting() -> Sighting {
@@ -59,12 +43,8 @@ fn sighting() -> Sighting {
 /// A connection with nothing of the store's own settings.
 fn raw(home: &Path, foreign_keys: bool, recursive_triggers: bool) -> Connection {
     let connection = Connection::open(home.join("store.db")).unwrap();
-    connection
-        .pragma_update(None, "foreign_keys", foreign_keys)
-        .unwrap();
-    connection
-        .pragma_update(None, "recursive_triggers", recursive_triggers)
-        .unwrap();
+    connection.pragma_update(None, "foreign_keys", foreign_keys).unwrap();
+    connection.pragma_update(None, "recursive_triggers", recursive_triggers).unwrap();
     connection
 }
 
@@ -79,9 +59,7 @@ fn frozen(connection: &Connection) -> Vec<String> {
                 _ => "id, revision, service, image, image_id",
             };
             let mut list = connection
-                .prepare(&format!(
-                    "SELECT '{table}' || json_array({columns}) FROM {table} ORDER BY id"
-                ))
+                .prepare(&format!("SELECT '{table}' || json_array({columns}) FROM {table} ORDER BY id"))
                 .unwrap();
             let rows = list.query_map([], |row| row.get::<_, String>(0)).unwrap();
             rows.map(Result::unwrap).collect::<Vec<_>>()
@@ -145,10 +123,7 @@ fn refused(fixture: &Fixture, attempts: &[&str]) {
         assert_eq!(before.len(), 12);
         for attempt in attempts {
             let done = raw.execute_batch(attempt);
-            assert!(
-                done.is_err(),
-                "went through with foreign keys {foreign_keys}: {attempt}"
-            );
+            assert!(done.is_err(), "went through with foreign keys {foreign_keys}: {attempt}");
             assert_eq!(frozen(&raw), before, "{attempt}");
         }
     }
@@ -159,10 +134,7 @@ fn refused(fixture: &Fixture, attempts: &[&str]) {
 fn revisions_go_with_their_environment_and_their_workspace() {
     let fixture = fixture();
     let raw = raw(fixture.home.path(), true, false);
-    fixture
-        .store
-        .remove_environment(fixture.environment)
-        .unwrap();
+    fixture.store.remove_environment(fixture.environment).unwrap();
     assert_eq!(frozen(&raw).len(), 9);
     fixture.store.remove_workspace(fixture.workspace).unwrap();
     assert_eq!(frozen(&raw).len(), 6);
@@ -173,23 +145,10 @@ fn revisions_go_with_their_environment_and_their_workspace() {
 #[test]
 fn what_an_instance_uses_is_not_removed() {
     let fixture = fixture();
-    let Fixture {
-        store,
-        workspace,
-        environment,
-        ..
-    } = &fixture;
-    let instance = store
-        .create_instance(*environment, &"main".parse().unwrap(), None, false)
-        .unwrap();
-    for refused in [
-        store.remove_environment(*environment),
-        store.remove_workspace(*workspace),
-    ] {
-        assert!(
-            matches!(refused, Err(StoreError::InUse { .. })),
-            "{refused:?}"
-        );
+    let Fixture { store, workspace, environment, .. } = &fixture;
+    let instance = store.create_instance(*environment, &"main".parse().unwrap(), None, false).unwrap();
+    for refused in [store.remove_environment(*environment), store.remove_workspace(*workspace)] {
+        assert!(matches!(refused, Err(StoreError::InUse { .. })), "{refused:?}");
     }
     store.remove_instance(instance.id, false).unwrap();
     store.remove_workspace(*workspace).unwrap();
@@ -199,71 +158,27 @@ fn what_an_instance_uses_is_not_removed() {
 fn a_changed_content_is_found_out_on_read() {
     let fixture = fixture();
     let number = fixture.store.revisions(fixture.environment).unwrap()[0].number;
-    assert_eq!(
-        fixture
-            .store
-            .revision(fixture.environment, number)
-            .unwrap()
-            .digest,
-        digest_of("{\"a\":1}")
-    );
+    assert_eq!(fixture.store.revision(fixture.environment, number).unwrap().digest, digest_of("{\"a\":1}"));
     // Only someone who takes the guard away gets this far.
     raw(fixture.home.path(), true, false)
         .execute_batch("DROP TRIGGER revision_not_updated; UPDATE revision SET content = '{\"a\":2}' WHERE id = 1")
         .unwrap();
-    let refused = fixture
-        .store
-        .revision(fixture.environment, number)
-        .unwrap_err();
-    assert!(
-        matches!(&refused, StoreError::Damaged { detail, .. } if detail.contains("r1")),
-        "{refused}"
-    );
-    assert!(matches!(
-        fixture.store.verify(),
-        Err(StoreError::Damaged { .. })
-    ));
+    let refused = fixture.store.revision(fixture.environment, number).unwrap_err();
+    assert!(matches!(&refused, StoreError::Damaged { detail, .. } if detail.contains("r1")), "{refused}");
+    assert!(matches!(fixture.store.verify(), Err(StoreError::Damaged { .. })));
 }
 
 #[test]
 fn the_first_pin_wins_and_a_sighting_is_noted_once() {
     let fixture = fixture();
     let id = fixture.store.revisions(fixture.environment).unwrap()[0].id;
-    let pin = fixture
-        .store
-        .add_pin(id, "db", "postgres:18", "sha256:bb")
-        .unwrap();
+    let pin = fixture.store.add_pin(id, "db", "postgres:18", "sha256:bb").unwrap();
     assert_eq!(pin.image_id, "sha256:aa");
     assert_eq!(fixture.store.pins(id).unwrap()["db"], pin);
-    let later = Sighting {
-        seen: jiff::Timestamp::now(),
-        ..sighting()
-    };
+    let later = Sighting { seen: jiff::Timestamp::now(), ..sighting() };
     assert!(!fixture.store.add_sighting(id, &later).unwrap());
-    assert!(
-        fixture
-            .store
-            .add_sighting(
-                id,
-                &Sighting {
-                    dirty: None,
-                    ..sighting()
-                }
-            )
-            .unwrap()
-    );
-    assert!(
-        fixture
-            .store
-            .add_sighting(
-                id,
-                &Sighting {
-                    branch: None,
-                    ..sighting()
-                }
-            )
-            .unwrap()
-    );
+    assert!(fixture.store.add_sighting(id, &Sighting { dirty: None, ..sighting() }).unwrap());
+    assert!(fixture.store.add_sighting(id, &Sighting { branch: None, ..sighting() }).unwrap());
     let seen = fixture.store.sightings(id).unwrap();
     assert_eq!(seen.len(), 3);
     assert_eq!(seen[0], sighting());

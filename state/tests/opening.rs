@@ -15,19 +15,13 @@ fn filled(home: &Path) {
 }
 
 fn fill(store: &Store) {
-    let workspace = store
-        .ensure_workspace("repo:/shop", &"shop".parse().unwrap())
-        .unwrap();
-    let environment = store
-        .ensure_environment(workspace.id, &"dev".parse().unwrap())
-        .unwrap();
+    let workspace = store.ensure_workspace("repo:/shop", &"shop".parse().unwrap()).unwrap();
+    let environment = store.ensure_environment(workspace.id, &"dev".parse().unwrap()).unwrap();
     store
         .atomically(|store| {
             (0..200).try_for_each(|number| {
                 let content = format!("{{\"number\":{number},\"filler\":\"{}\"}}", "x".repeat(500));
-                store
-                    .commit_revision(environment.id, &content, None)
-                    .map(|_| ())
+                store.commit_revision(environment.id, &content, None).map(|_| ())
             })
         })
         .unwrap();
@@ -40,15 +34,7 @@ fn picture(folder: &Path) -> BTreeMap<String, (Vec<u8>, u32, i64, i64)> {
         .map(|entry| {
             let meta = entry.metadata().unwrap();
             let name = entry.file_name().into_string().unwrap();
-            (
-                name,
-                (
-                    fs::read(entry.path()).unwrap(),
-                    meta.mode(),
-                    meta.mtime(),
-                    meta.mtime_nsec(),
-                ),
-            )
+            (name, (fs::read(entry.path()).unwrap(), meta.mode(), meta.mtime(), meta.mtime_nsec()))
         })
         .collect()
 }
@@ -100,10 +86,7 @@ fn files_that_were_loose_are_made_private() {
 fn a_folder_that_everybody_writes_to_is_refused() {
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-    assert!(matches!(
-        Store::open(root.path()),
-        Err(StoreError::Unsafe { .. })
-    ));
+    assert!(matches!(Store::open(root.path()), Err(StoreError::Unsafe { .. })));
     assert_eq!(mode(root.path()), 0o1777);
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
@@ -125,10 +108,7 @@ fn ids_and_keys_stay() {
     fs::remove_file(home.path().join("install-id")).unwrap();
     assert_eq!(Store::open(home.path()).unwrap().install_id(), id);
     fs::write(home.path().join("install-id"), "0".repeat(32)).unwrap();
-    assert!(matches!(
-        Store::open(home.path()),
-        Err(StoreError::Damaged { .. })
-    ));
+    assert!(matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })));
 }
 
 #[test]
@@ -138,25 +118,11 @@ fn p44_a_newer_store_is_refused_and_byte_identical() {
     let raw = Connection::open(home.path().join("store.db")).unwrap();
     raw.pragma_update(None, "user_version", 99).unwrap();
     drop(raw);
-    fs::set_permissions(
-        home.path().join("store.db"),
-        fs::Permissions::from_mode(0o644),
-    )
-    .unwrap();
+    fs::set_permissions(home.path().join("store.db"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let before = picture(home.path());
     let refused = Store::open(home.path()).unwrap_err();
-    assert!(
-        matches!(
-            &refused,
-            StoreError::TooNew {
-                found: 99,
-                supported: 1,
-                ..
-            }
-        ),
-        "{refused}"
-    );
+    assert!(matches!(&refused, StoreError::TooNew { found: 99, supported: 1, .. }), "{refused}");
     assert!(refused.hint().is_some());
     assert_eq!(mode(home.path()), 0o755);
     assert_eq!(picture(home.path()), before);
@@ -177,10 +143,7 @@ fn p44_a_newer_version_that_stands_only_in_the_log_is_refused_too() {
     let before = picture(copy.path());
     assert!(before["store.db-wal"].0.len() > 4096);
     let refused = Store::open(copy.path()).unwrap_err();
-    assert!(
-        matches!(refused, StoreError::TooNew { found: 99, .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, StoreError::TooNew { found: 99, .. }), "{refused}");
     let mut after = picture(copy.path());
     // SQLite needs its shared memory to read a log; it holds nothing of the store.
     after.remove("store.db-shm");
@@ -193,18 +156,7 @@ fn p3_a_truncated_store_is_reported_and_left_alone() {
     filled(home.path());
     let path = home.path().join("store.db");
     let whole = fs::read(&path).unwrap();
-    for length in [
-        0,
-        1,
-        50,
-        99,
-        100,
-        4096,
-        4096 * 5,
-        whole.len() / 2,
-        whole.len() - 4096,
-        whole.len() - 1,
-    ] {
+    for length in [0, 1, 50, 99, 100, 4096, 4096 * 5, whole.len() / 2, whole.len() - 4096, whole.len() - 1] {
         fs::write(&path, &whole[..length]).unwrap();
         let refused = Store::open(home.path()).and_then(|store| store.verify());
         assert!(
@@ -226,10 +178,7 @@ fn p3_flipped_bytes_are_reported_and_nothing_is_recreated() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x40;
         fs::write(&path, &bytes).unwrap();
-        assert!(
-            matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })),
-            "byte {at}"
-        );
+        assert!(matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })), "byte {at}");
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
     let pages = whole.len() / 4096;
@@ -240,10 +189,7 @@ fn p3_flipped_bytes_are_reported_and_nothing_is_recreated() {
         }
         fs::write(&path, &bytes).unwrap();
         let refused = Store::open(home.path()).and_then(|store| store.verify());
-        assert!(
-            matches!(&refused, Err(StoreError::Damaged { .. })),
-            "page {page} of {pages}: {refused:?}"
-        );
+        assert!(matches!(&refused, Err(StoreError::Damaged { .. })), "page {page} of {pages}: {refused:?}");
     }
 }
 
@@ -254,28 +200,15 @@ fn p3_a_flipped_bit_in_a_revision_is_never_served() {
     let path = home.path().join("store.db");
     let mut bytes = fs::read(&path).unwrap();
     let needle = b"{\"number\":77,\"filler\":\"xxxx";
-    let at = bytes
-        .windows(needle.len())
-        .position(|window| window == needle)
-        .unwrap()
-        + needle.len();
+    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap() + needle.len();
     bytes[at] = b'y';
     fs::write(&path, &bytes).unwrap();
     let store = Store::open(home.path()).unwrap();
-    let environment = store
-        .environments(store.workspaces().unwrap()[0].id)
-        .unwrap()[0]
-        .id;
+    let environment = store.environments(store.workspaces().unwrap()[0].id).unwrap()[0].id;
     let bad = store.revisions(environment).unwrap();
-    let bad: Vec<_> = bad
-        .iter()
-        .filter(|one| store.revision(environment, one.number).is_err())
-        .collect();
+    let bad: Vec<_> = bad.iter().filter(|one| store.revision(environment, one.number).is_err()).collect();
     assert_eq!(bad.len(), 1);
-    assert!(matches!(
-        store.revision(environment, bad[0].number),
-        Err(StoreError::Damaged { .. })
-    ));
+    assert!(matches!(store.revision(environment, bad[0].number), Err(StoreError::Damaged { .. })));
 }
 
 #[test]
@@ -303,10 +236,7 @@ fn p3_rebuilding_sets_the_damaged_file_aside() {
         fs::write(&path, b"not a database, but somebody's last hope").unwrap();
         let (store, kept) = Store::rebuild(home.path()).unwrap();
         assert_eq!(kept, Some(home.path().join(name)));
-        assert_eq!(
-            fs::read(home.path().join(name)).unwrap(),
-            b"not a database, but somebody's last hope"
-        );
+        assert_eq!(fs::read(home.path().join(name)).unwrap(), b"not a database, but somebody's last hope");
         store.verify().unwrap();
     }
 }
@@ -322,24 +252,17 @@ fn p3_a_log_that_was_taken_away_is_reported() {
         fs::copy(home.path().join(name), copy.path().join(name)).unwrap();
     }
     let refused = Store::open(copy.path()).unwrap_err();
-    assert!(
-        matches!(&refused, StoreError::Damaged { detail, .. } if detail.contains("-wal")),
-        "{refused}"
-    );
+    assert!(matches!(&refused, StoreError::Damaged { detail, .. } if detail.contains("-wal")), "{refused}");
 }
 
 #[test]
 fn another_programs_database_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let raw = Connection::open(home.path().join("store.db")).unwrap();
-    raw.execute_batch("CREATE TABLE theirs (id INTEGER); PRAGMA user_version = 1;")
-        .unwrap();
+    raw.execute_batch("CREATE TABLE theirs (id INTEGER); PRAGMA user_version = 1;").unwrap();
     drop(raw);
     let before = picture(home.path());
-    assert!(matches!(
-        Store::open(home.path()),
-        Err(StoreError::Damaged { .. })
-    ));
+    assert!(matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })));
     assert_eq!(picture(home.path()), before);
 }
 
@@ -361,9 +284,6 @@ fn p2_a_copy_is_whole_private_and_opens_as_a_store() {
     let copied = Store::open(target.path()).unwrap();
     assert_eq!(copied.install_id(), id);
     copied.verify().unwrap();
-    let environment = copied
-        .environments(copied.workspaces().unwrap()[0].id)
-        .unwrap()[0]
-        .id;
+    let environment = copied.environments(copied.workspaces().unwrap()[0].id).unwrap()[0].id;
     assert_eq!(copied.revisions(environment).unwrap().len(), 200);
 }

@@ -81,7 +81,8 @@ impl Ran {
     /// The document on standard output, or its `data` when it is an envelope.
     #[track_caller]
     pub fn json(&self) -> Value {
-        let value: Value = serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in\n{}", self.stdout));
+        let value: Value =
+            serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in\n{}", self.stdout));
         match value.get("data") {
             Some(data) => data.clone(),
             None => value,
@@ -262,7 +263,13 @@ impl Drop for World {
         remove(&["network", "ls", "-q"], &["network", "rm"]);
         remove(&["volume", "ls", "-q"], &["volume", "rm", "-f"]);
         // Images that were built for this world's workspace.
-        let built = docker(&["images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", &format!("reference=sidestack-{}-*", self.workspace)]);
+        let built = docker(&[
+            "images",
+            "--format",
+            "{{.Repository}}:{{.Tag}}",
+            "--filter",
+            &format!("reference=sidestack-{}-*", self.workspace),
+        ]);
         let names: Vec<&str> = built.stdout.lines().collect();
         if !names.is_empty() {
             docker(&[&["rmi", "-f"][..], &names].concat());
@@ -281,7 +288,8 @@ pub fn docker<S: AsRef<OsStr>>(args: &[S]) -> Ran {
 /// server, as the module's default user.
 #[track_caller]
 pub fn sql(world: &World, target: &str, database: &str, statement: &str) -> String {
-    let ran = world.run(["exec", "-i", target, "db", "--", "psql", "-U", "app", "-d", database, "-Atc", statement]).ok();
+    let ran =
+        world.run(["exec", "-i", target, "db", "--", "psql", "-U", "app", "-d", database, "-Atc", statement]).ok();
     ran.stdout.trim().to_owned()
 }
 

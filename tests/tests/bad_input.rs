@@ -7,13 +7,18 @@ use std::process::{Command, Stdio};
 
 use sidestack_tests::{Ran, World, containers, docker_is_there, program};
 
-const SERVICE: &str = "services: {web: {image: 'busybox:stable', command: [sleep, '1000000'], stop_grace_period: 0s}}\n";
+const SERVICE: &str =
+    "services: {web: {image: 'busybox:stable', command: [sleep, '1000000'], stop_grace_period: 0s}}\n";
 
 /// What the store holds of this world, as the commands that only read tell it, and
 /// what stands beside it.
 fn state(world: &World) -> (Vec<String>, Vec<String>, Vec<String>) {
     let listed = world.run(["ls", "--all", "--json"]).ok().json();
-    let rows = listed["instances"].as_array().unwrap().iter().map(|row| format!("{} {} {}", row["target"], row["revision"], row["state"]));
+    let rows = listed["instances"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| format!("{} {} {}", row["target"], row["revision"], row["state"]));
     let history = world.run(["history", "--json"]);
     let digests = match history.code {
         0 => history.json()["revisions"].as_array().unwrap().iter().map(|r| r["digest"].to_string()).collect(),
@@ -62,7 +67,11 @@ fn manifests_that_are_wrong() {
     manifest_refused("resources:\n  db: postgrse\n", "4:", &["postgrse", "did you mean `postgres`"]);
     manifest_refused("resources:\n  db: {is: time-machine}\n", "4:", &["time-machine"]);
     manifest_refused("resources:\n  db: [postgres]\n", "4:", &["db"]);
-    manifest_refused("resources:\n  db: {engine: postgres, settings: {max_connections: many}}\n", "4:", &["max_connections", "many"]);
+    manifest_refused(
+        "resources:\n  db: {engine: postgres, settings: {max_connections: many}}\n",
+        "4:",
+        &["max_connections", "many"],
+    );
     manifest_refused("resources:\n  db: {engine: postgres@99}\n", "4:", &["99"]);
     manifest_refused("resources:\n  db: {is: sql-database, storage: 20TiB}\n", "4:", &["storage"]);
     manifest_refused("resources:\n  db: {is: sql-database, multi_master: true}\n", "4:", &["multi_master"]);
@@ -175,7 +184,9 @@ fn variables_with_impossible_names_or_values() {
     let shown = world.run(["env", "--json"]).ok().stdout;
     assert!(!shown.contains("GOOD"), "{shown}");
     assert_eq!(state(&world), before);
-    for words in [&["upp"][..], &["up", "--nonsense"], &["stop", "no/such/thing/at/all"], &["up", "@r0"], &["rm", "A B"]] {
+    for words in
+        [&["upp"][..], &["up", "--nonsense"], &["stop", "no/such/thing/at/all"], &["up", "@r0"], &["rm", "A B"]]
+    {
         let ran = world.run(words);
         assert!(ran.code == 2 || ran.code == 3, "{words:?}: {ran:?}");
     }
@@ -187,30 +198,63 @@ fn variables_with_impossible_names_or_values() {
 
 /// Every construct of foreign files that cannot be isolated yet, with words of its refusal.
 const REFUSED: [(&str, &[&str]); 24] = [
-    ("services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {external: true}}\n", &["network `n`", "external"]),
-    ("services: {web: {image: busybox:stable, volumes: ['v1:/d']}}\nvolumes: {v1: {external: true}}\n", &["volume `v1`", "external"]),
-    ("services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {ipam: {config: [{subnet: 10.99.0.0/24}]}}}\n", &["network `n`", "subnet"]),
-    ("services: {web: {image: busybox:stable, networks: {n: {ipv4_address: 10.99.0.9}}}}\nnetworks: {n: {}}\n", &["`web`", "ipv4_address"]),
-    ("services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {driver_opts: {com.docker.network.bridge.name: br9}}}\n", &["network `n`", "bridge"]),
-    ("services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {driver: macvlan}}\n", &["network `n`", "macvlan"]),
+    (
+        "services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {external: true}}\n",
+        &["network `n`", "external"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, volumes: ['v1:/d']}}\nvolumes: {v1: {external: true}}\n",
+        &["volume `v1`", "external"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {ipam: {config: [{subnet: 10.99.0.0/24}]}}}\n",
+        &["network `n`", "subnet"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, networks: {n: {ipv4_address: 10.99.0.9}}}}\nnetworks: {n: {}}\n",
+        &["`web`", "ipv4_address"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {driver_opts: {com.docker.network.bridge.name: br9}}}\n",
+        &["network `n`", "bridge"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, networks: [n]}}\nnetworks: {n: {driver: macvlan}}\n",
+        &["network `n`", "macvlan"],
+    ),
     ("services: {web: {image: busybox:stable, mac_address: '02:42:ac:11:00:01'}}\n", &["`web`", "MAC"]),
     ("services: {web: {image: busybox:stable, network_mode: host}}\n", &["`web`", "host"]),
     ("services: {web: {image: busybox:stable, network_mode: 'container:other'}}\n", &["`web`", "container:other"]),
     ("services: {web: {image: busybox:stable, privileged: true}}\n", &["`web`", "privileged"]),
     ("services: {web: {image: busybox:stable, pid: host}}\n", &["`web`", "pid"]),
     ("services: {web: {image: busybox:stable, ipc: host}}\n", &["`web`", "ipc"]),
-    ("services: {web: {image: busybox:stable, volumes: ['/var/run/docker.sock:/var/run/docker.sock']}}\n", &["`web`", "socket"]),
+    (
+        "services: {web: {image: busybox:stable, volumes: ['/var/run/docker.sock:/var/run/docker.sock']}}\n",
+        &["`web`", "socket"],
+    ),
     ("services: {web: {image: busybox:stable, volumes: ['/etc:/host']}}\n", &["`web`", "/etc"]),
     ("services: {web: {image: busybox:stable, volumes: ['../up:/up']}}\n", &["`web`", "outside"]),
     ("services: {web: {image: busybox:stable, volumes: ['~/x:/x']}}\n", &["`web`", "outside"]),
     ("services: {web: {image: busybox:stable, external_links: ['db']}}\n", &["`web`", "outside"]),
     ("services: {web: {image: busybox:stable, labels: {traefik.enable: 'true'}}}\n", &["`web`", "Traefik"]),
-    ("services: {web: {image: busybox:stable, ports: ['3000:3000'], environment: {URL: 'http://localhost:3000'}}}\n", &["`web`", "`URL`", "3000"]),
-    ("services: {web: {image: busybox:stable, environment: {URL: 'http://host.docker.internal:3000'}, ports: ['3000:3000']}}\n", &["`URL`", "3000"]),
+    (
+        "services: {web: {image: busybox:stable, ports: ['3000:3000'], environment: {URL: 'http://localhost:3000'}}}\n",
+        &["`web`", "`URL`", "3000"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, environment: {URL: 'http://host.docker.internal:3000'}, ports: ['3000:3000']}}\n",
+        &["`URL`", "3000"],
+    ),
     ("services: {web: {image: busybox:stable, scale: 2, ports: ['3000:3000']}}\n", &["`web`", "port"]),
     ("services: {web: {image: busybox:stable, ports: ['3000-3005:3000']}}\n", &["`web`", "range"]),
-    ("services: {web: {image: busybox:stable, labels: {dev.sidestack.install: x}}}\n", &["`web`", "dev.sidestack.install"]),
-    ("services: {web: {image: busybox:stable, volumes: ['v1:/d']}}\nvolumes: {v1: {driver_opts: {type: none, o: bind, device: /srv}}}\n", &["volume `v1`", "/srv"]),
+    (
+        "services: {web: {image: busybox:stable, labels: {dev.sidestack.install: x}}}\n",
+        &["`web`", "dev.sidestack.install"],
+    ),
+    (
+        "services: {web: {image: busybox:stable, volumes: ['v1:/d']}}\nvolumes: {v1: {driver_opts: {type: none, o: bind, device: /srv}}}\n",
+        &["volume `v1`", "/srv"],
+    ),
 ];
 
 #[test]
@@ -265,11 +309,29 @@ fn p42_terminal_output_is_safe() {
         // Refusing them is as good; the error must be safe too.
         assert_eq!(up.code, 2, "{up:?}");
     }
-    world.write("compose.yaml", &fs::read_to_string(world.folder().join("compose.yaml")).unwrap().replace("    labels: {note: \"\\e]0;owned\\a\"}\n    environment: {NOTE: \"\\e]0;owned\\a\\e[6n\"}\n", "    environment: {NOTE: x}\n"));
+    world.write(
+        "compose.yaml",
+        &fs::read_to_string(world.folder().join("compose.yaml")).unwrap().replace(
+            "    labels: {note: \"\\e]0;owned\\a\"}\n    environment: {NOTE: \"\\e]0;owned\\a\\e[6n\"}\n",
+            "    environment: {NOTE: x}\n",
+        ),
+    );
     world.run(["up"]).ok();
     let _ = world.run(["set", &format!("NOTE={evil}")]);
     let mut seen = 0;
-    for words in ["ls", "describe", "logs", "env", "env --explain", "plan", "why", "history", "show @r1", "up", "stop 'x\u{1b}]0;owned\u{7}'"] {
+    for words in [
+        "ls",
+        "describe",
+        "logs",
+        "env",
+        "env --explain",
+        "plan",
+        "why",
+        "history",
+        "show @r1",
+        "up",
+        "stop 'x\u{1b}]0;owned\u{7}'",
+    ] {
         let Some(bytes) = on_a_terminal(&world, words) else { return };
         seen += bytes.len();
         let text = String::from_utf8_lossy(&bytes);

@@ -22,7 +22,12 @@ const COMPOSE: &str = r#"services:
 /// The networks of a project.
 fn networks(project: &str) -> Vec<String> {
     let label = format!("label=com.docker.compose.project={project}");
-    docker(&["network", "ls", "--format", "{{.Name}}", "--filter", &label]).ok().stdout.lines().map(str::to_owned).collect()
+    docker(&["network", "ls", "--format", "{{.Name}}", "--filter", &label])
+        .ok()
+        .stdout
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -80,7 +85,9 @@ fn p08_a_reader_never_sees_half_a_tree() {
     let world = World::with(&[("compose.yaml", &compose("aaaa")), ("page.txt", "aaaa\n")]);
     world.run(["up"]).ok();
     let tree = world.home().join("trees").join(world.project("main"));
-    let whole = |text: &str, version: &str| text.contains(&format!("FIRST: {version}")) && text.contains(&format!("ZLAST: {version}"));
+    let whole = |text: &str, version: &str| {
+        text.contains(&format!("FIRST: {version}")) && text.contains(&format!("ZLAST: {version}"))
+    };
     let (done, reads, swaps) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -50,7 +50,8 @@ fn legal(world: &World, version: &str, when: &str) {
         assert_eq!(container.name, format!("{project}-{service}-1"), "{when}");
         assert_eq!(container.env["VERSION"], version, "{when}: {service}");
     }
-    let mut kinds: Vec<String> = world.leftovers().iter().map(|left| left.split(' ').next().unwrap().to_owned()).collect();
+    let mut kinds: Vec<String> =
+        world.leftovers().iter().map(|left| left.split(' ').next().unwrap().to_owned()).collect();
     kinds.sort();
     assert_eq!(kinds, ["network", "ps", "ps", "volume"], "{when}");
 }

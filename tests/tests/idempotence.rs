@@ -39,7 +39,8 @@ fn p07_the_second_run_makes_no_writing_docker_call() {
     let Some(recorder) = Recorder::listen(&world.root().join("docker.sock")) else { return };
     world.env.insert("DOCKER_HOST".into(), recorder.host());
     let project = world.project("main");
-    let rounds: &[&[&str]] = &[&["up"], &["stop"], &["start"], &["wait"], &["down"], &["up"], &["down", "-v"], &["rm", "--volumes"]];
+    let rounds: &[&[&str]] =
+        &[&["up"], &["stop"], &["start"], &["wait"], &["down"], &["up"], &["down", "-v"], &["rm", "--volumes"]];
     for verb in rounds {
         let first = world.run([verb, &["--json"][..]].concat()).ok();
         let writes = recorder.take_writes();

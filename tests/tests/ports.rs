@@ -98,9 +98,17 @@ fn a_port_that_is_taken_later_is_named_and_let_go_of_only_when_asked() {
     let listener = TcpListener::bind(socket).unwrap();
     let start = world.run(["start"]).exits(5);
     let port = socket.port().to_string();
-    assert!(start.stderr.contains(&port) && start.stderr.contains(&format!("process {}", std::process::id())), "{}", start.stderr);
+    assert!(
+        start.stderr.contains(&port) && start.stderr.contains(&format!("process {}", std::process::id())),
+        "{}",
+        start.stderr
+    );
     assert!(start.stderr.contains("--move-ports"), "{}", start.stderr);
-    assert!(start.stderr.lines().filter(|line| !line.contains(": ") || line.starts_with("error")).count() <= 4, "{}", start.stderr);
+    assert!(
+        start.stderr.lines().filter(|line| !line.contains(": ") || line.starts_with("error")).count() <= 4,
+        "{}",
+        start.stderr
+    );
     let error: Value = serde_json::from_str(&world.run(["start", "--json"]).exits(5).stdout).unwrap();
     assert_eq!(error["ok"], false);
     // It is no success that the store believes in.
@@ -159,7 +167,14 @@ fn parallel_ups_get_disjoint_blocks_of_ports_and_addresses_and_all_run() {
             assert!(block(slot).contains(&port), "{address} is not of slot {slot}");
             ports.insert(port);
         }
-        let network = docker(&["network", "inspect", &format!("{project}_default"), "--format", "{{range .IPAM.Config}}{{.Subnet}}{{end}}"]).ok();
+        let network = docker(&[
+            "network",
+            "inspect",
+            &format!("{project}_default"),
+            "--format",
+            "{{range .IPAM.Config}}{{.Subnet}}{{end}}",
+        ])
+        .ok();
         assert!(subnets.insert(network.stdout.trim().to_owned()), "{} twice", network.stdout);
     }
     assert_eq!(ports.len(), AT_ONCE * 2, "a TCP and a UDP port each");
@@ -185,16 +200,19 @@ fn p35_ports_are_published_on_loopback_alone() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[(
-        "compose.yaml",
-        r#"services:
+    let world = World::with(&[
+        (
+            "compose.yaml",
+            r#"services:
   web:
     image: busybox:stable
     command: ["httpd", "-f", "-p", "8080"]
     stop_grace_period: 0s
     ports: ["8080:8080", "8081", "0.0.0.0:8082:8082", {target: 8083, published: "8083"}, "9000-9002:9000-9002", "9090:9090/udp"]
 "#,
-    ), ("sidestack.yaml", "sidestack: 1\nworkspace: @workspace@\ncompose: compose.yaml\nresources: {cache: redis}\n")]);
+        ),
+        ("sidestack.yaml", "sidestack: 1\nworkspace: @workspace@\ncompose: compose.yaml\nresources: {cache: redis}\n"),
+    ]);
     world.run(["up"]).ok();
     let all: Vec<String> = containers(&world.project("main")).values().flat_map(|c| c.published.clone()).collect();
     assert!(all.len() >= 9, "{all:?}");
@@ -202,7 +220,12 @@ fn p35_ports_are_published_on_loopback_alone() {
     assert_eq!(loopback, all.len(), "{all:?}");
     // The kernel says the same: nobody listens on another address at these ports.
     let ports: BTreeSet<u16> = all.iter().map(|address| address.rsplit_once(':').unwrap().1.parse().unwrap()).collect();
-    for (table, any) in [("/proc/net/tcp", "0100007F"), ("/proc/net/tcp6", "none"), ("/proc/net/udp", "0100007F"), ("/proc/net/udp6", "none")] {
+    for (table, any) in [
+        ("/proc/net/tcp", "0100007F"),
+        ("/proc/net/tcp6", "none"),
+        ("/proc/net/udp", "0100007F"),
+        ("/proc/net/udp6", "none"),
+    ] {
         for line in fs::read_to_string(table).unwrap_or_default().lines().skip(1) {
             let local = line.split_whitespace().nth(1).unwrap();
             let (address, port) = local.split_once(':').unwrap();
@@ -212,10 +235,16 @@ fn p35_ports_are_published_on_loopback_alone() {
         }
     }
     // Seen from another network namespace: from a container, by the address of its gateway.
-    let gateway = docker(&["network", "inspect", "bridge", "--format", "{{range .IPAM.Config}}{{.Gateway}}{{end}}"]).stdout;
+    let gateway =
+        docker(&["network", "inspect", "bridge", "--format", "{{range .IPAM.Config}}{{.Gateway}}{{end}}"]).stdout;
     let port = world.address("main", "web", 8080).rsplit_once(':').unwrap().1.to_owned();
     let url = format!("http://{}:{port}/", gateway.trim());
-    let seen = Killed::start(Command::new("docker").args(["run", "--rm", "busybox:stable", "wget", "-T", "2", "-q", "-O-", &url]).stdout(Stdio::null()).stderr(Stdio::null()));
+    let seen = Killed::start(
+        Command::new("docker")
+            .args(["run", "--rm", "busybox:stable", "wget", "-T", "2", "-q", "-O-", &url])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
     let mut seen = seen;
     assert!(!seen.0.wait().unwrap().success(), "{url} answers");
 }

@@ -106,8 +106,16 @@ fn p28_p31_a_secret_of_each_provider_reaches_its_container_and_no_file() {
 
     // Whatever is shown masks them; a tree has references.
     let looks: [&[&str]; 10] = [
-        &["ls", "--json"], &["describe", "--json"], &["describe"], &["env"], &["env", "--explain"], &["env", "--explain", "--json"],
-        &["plan", "--json"], &["show", "@r1", "--json"], &["history", "--json"], &["why", "--json"],
+        &["ls", "--json"],
+        &["describe", "--json"],
+        &["describe"],
+        &["env"],
+        &["env", "--explain"],
+        &["env", "--explain", "--json"],
+        &["plan", "--json"],
+        &["show", "@r1", "--json"],
+        &["history", "--json"],
+        &["why", "--json"],
     ];
     for words in looks {
         let ran = world.run(words).ok();
@@ -143,7 +151,9 @@ fn looking_stopping_and_removing_need_no_vault() {
     fs::remove_dir_all(planted.world.root().join("vault")).unwrap();
     planted.world.env.remove("VAULT_CANARY");
     let world = &planted.world;
-    for words in [&["ls"][..], &["describe"], &["env", "--explain"], &["plan"], &["logs"], &["history"], &["stop"], &["ls"]] {
+    for words in
+        [&["ls"][..], &["describe"], &["env", "--explain"], &["plan"], &["logs"], &["history"], &["stop"], &["ls"]]
+    {
         world.run(words).ok();
     }
     // What needs a secret says which reference fails, before anything is touched.
@@ -229,9 +239,17 @@ fn p29_p32_passwords_are_never_in_argv_nor_in_inspect_but_where_plan_says_so() {
     let project = world.project("main");
     let url = containers(&project)["app"].env["DATABASE_URL"].clone();
     assert!(!hunt.bytes("the consumer's URL", url.as_bytes()).is_empty(), "{url}");
-    let wrong = world.run(["exec", "db", "--", "psql", "-h", "db", "-w", "-U", "app", "-d", "shop", "-Atc", "SELECT 1"]);
+    let wrong =
+        world.run(["exec", "db", "--", "psql", "-h", "db", "-w", "-U", "app", "-d", "shop", "-Atc", "SELECT 1"]);
     assert_ne!(wrong.code, 0, "no password was asked for");
-    let mut psql = world.command(["exec", "db", "--", "sh", "-c", "PGPASSWORD=$(cat /run/secrets/password) psql -h db -U app -d shop -Atc 'SELECT 1'"]);
+    let mut psql = world.command([
+        "exec",
+        "db",
+        "--",
+        "sh",
+        "-c",
+        "PGPASSWORD=$(cat /run/secrets/password) psql -h db -U app -d shop -Atc 'SELECT 1'",
+    ]);
     let right = psql.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&right.stdout).trim(), "1", "{}", String::from_utf8_lossy(&right.stderr));
     let redis = world.run(["exec", "cache", "--", "redis-cli", "ping"]);
@@ -239,8 +257,12 @@ fn p29_p32_passwords_are_never_in_argv_nor_in_inspect_but_where_plan_says_so() {
 
     // `docker inspect` shows it exactly where `plan` said.
     let plan = world.run(["plan", "--json"]).ok().json();
-    let exposed: Vec<String> =
-        plan["exposed_variables"].as_array().unwrap().iter().map(|v| format!("{}.{}", v["service"].as_str().unwrap(), v["name"].as_str().unwrap())).collect();
+    let exposed: Vec<String> = plan["exposed_variables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| format!("{}.{}", v["service"].as_str().unwrap(), v["name"].as_str().unwrap()))
+        .collect();
     for (service, container) in containers(&project) {
         for (key, value) in &container.env {
             let shown = !hunt.bytes("", value.as_bytes()).is_empty();
@@ -381,7 +403,11 @@ fn p34_user_keys_cannot_steer_compose() {
     world.run(["up"]).ok();
     not_steered(&world, false);
     let app = containers(&world.project("main"))["app"].clone();
-    assert_eq!(app.env.get("DOCKER_HOST").map(String::as_str), Some("tcp://127.0.0.1:1"), "a container that names it gets it");
+    assert_eq!(
+        app.env.get("DOCKER_HOST").map(String::as_str),
+        Some("tcp://127.0.0.1:1"),
+        "a container that names it gets it"
+    );
     world.run(["stop"]).ok();
     world.run(["start"]).ok();
     not_steered(&world, false);

@@ -34,7 +34,9 @@ fn p45_a_revision_keeps_the_modules_that_it_was_made_with() {
         described["services"][0]["image"].as_str().unwrap().to_owned()
     };
     assert_eq!(image("main"), "busybox:stable");
-    let tree = |instance: &str| fs::read_to_string(world.home().join("trees").join(world.project(instance)).join("compose.yaml")).unwrap();
+    let tree = |instance: &str| {
+        fs::read_to_string(world.home().join("trees").join(world.project(instance)).join("compose.yaml")).unwrap()
+    };
     let before = tree("main");
 
     // The catalogue has another text of that name now.

@@ -65,7 +65,8 @@ fn a_set_variable_is_in_the_containers_that_name_it_and_touches_no_other() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[("sidestack.yaml", MANIFEST), ("compose.yaml", COMPOSE), ("file.env", "KEY=from-file\n")]);
+    let world =
+        World::with(&[("sidestack.yaml", MANIFEST), ("compose.yaml", COMPOSE), ("file.env", "KEY=from-file\n")]);
     let project = world.project("main");
     world.run(["up"]).ok();
     let start = values(&project);
@@ -80,7 +81,11 @@ fn a_set_variable_is_in_the_containers_that_name_it_and_touches_no_other() {
         assert_eq!(values(&project), all(layer), "set on the {layer}");
         let inside = world.run(["exec", "literal", "--", "sh", "-c", "echo $KEY"]).ok();
         assert_eq!(inside.stdout.trim(), layer);
-        assert_eq!(containers(&project)["bystander"], bystander, "set on the {layer} touched a service that does not name it");
+        assert_eq!(
+            containers(&project)["bystander"],
+            bystander,
+            "set on the {layer} touched a service that does not name it"
+        );
     }
     let explained_now = explained(&world);
     let literal = explained_now.iter().find(|(_, _, reaches)| reaches.contains(&"literal".to_owned())).unwrap();
@@ -88,7 +93,8 @@ fn a_set_variable_is_in_the_containers_that_name_it_and_touches_no_other() {
     for value in ["environment", "workspace", "from-compose"] {
         assert!(literal.1.contains(&value.to_owned()), "{value} was shadowed: {explained_now:?}");
     }
-    let mut reached: Vec<_> = explained_now.iter().flat_map(|(_, _, reaches)| reaches.clone()).filter(|name| name != "host").collect();
+    let mut reached: Vec<_> =
+        explained_now.iter().flat_map(|(_, _, reaches)| reaches.clone()).filter(|name| name != "host").collect();
     reached.sort();
     reached.dedup();
     assert_eq!(reached, ["file", "injected", "interpolated", "literal"]);
@@ -118,7 +124,8 @@ fn an_instance_s_variable_stays_in_that_instance() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[("sidestack.yaml", MANIFEST), ("compose.yaml", COMPOSE), ("file.env", "KEY=from-file\n")]);
+    let world =
+        World::with(&[("sidestack.yaml", MANIFEST), ("compose.yaml", COMPOSE), ("file.env", "KEY=from-file\n")]);
     world.run(["up"]).ok();
     world.run(["up", "--new", "other"]).ok();
     let other = containers(&world.project("other"));
@@ -132,17 +139,61 @@ fn an_instance_s_variable_stays_in_that_instance() {
 #[test]
 fn the_placement_s_own_keys_cannot_be_set() {
     let world = World::with(&[("compose.yaml", "services: {web: {image: busybox:stable}}\n")]);
-    for key in ["COMPOSE_PROJECT_NAME", "SIDESTACK_INSTANCE", "SIDESTACK_REVISION", "SIDESTACK_SLOT", "SIDESTACK_HOST"] {
+    for key in ["COMPOSE_PROJECT_NAME", "SIDESTACK_INSTANCE", "SIDESTACK_REVISION", "SIDESTACK_SLOT", "SIDESTACK_HOST"]
+    {
         world.run(["set", &format!("{key}=x"), "--workspace"]).exits(2).says(key);
     }
 }
 
 /// Values that shells, YAML, dotenv files, Compose or templates would each spoil in a way of their own.
 const HOSTILE: [&str; 47] = [
-    "$", "$$", "$$$", "${X}", "${X:-y}", "$X", "$(id)", "`id`", "\"", "'", "\"'\"", "it's", "\\", "\\\\", "\\n", "\\$",
-    "a\nb", "a\n\nb\n", "\n", "a\r\nb", "a\tb", "#", " # no comment", "a#b", "x: y", "- x", "{a: b}", "[a]", "&a", "*a", "!x",
-    "|", ">", "%s", "%(x)s", "{{ x }}", "{% x %}", "null", "~", "yes", "0x10", "1e3", "2026-01-01", " lead and trail ", "a=b=c",
-    "Grüße, 世界, 🦀, \u{301}", "\u{2028}\u{a0}",
+    "$",
+    "$$",
+    "$$$",
+    "${X}",
+    "${X:-y}",
+    "$X",
+    "$(id)",
+    "`id`",
+    "\"",
+    "'",
+    "\"'\"",
+    "it's",
+    "\\",
+    "\\\\",
+    "\\n",
+    "\\$",
+    "a\nb",
+    "a\n\nb\n",
+    "\n",
+    "a\r\nb",
+    "a\tb",
+    "#",
+    " # no comment",
+    "a#b",
+    "x: y",
+    "- x",
+    "{a: b}",
+    "[a]",
+    "&a",
+    "*a",
+    "!x",
+    "|",
+    ">",
+    "%s",
+    "%(x)s",
+    "{{ x }}",
+    "{% x %}",
+    "null",
+    "~",
+    "yes",
+    "0x10",
+    "1e3",
+    "2026-01-01",
+    " lead and trail ",
+    "a=b=c",
+    "Grüße, 世界, 🦀, \u{301}",
+    "\u{2028}\u{a0}",
 ];
 
 fn hostile() -> Vec<(String, String)> {
@@ -159,7 +210,12 @@ fn arrive(world: &World, service: &str, from: &str) {
     for (key, value) in hostile() {
         let arrived = inside.get(key.as_str()).copied();
         let shorten = |text: &str| text.chars().take(60).collect::<String>();
-        assert!(arrived == Some(value.as_str()), "{key} from {from}: sent {:?}, arrived {:?}", shorten(&value), arrived.map(shorten));
+        assert!(
+            arrived == Some(value.as_str()),
+            "{key} from {from}: sent {:?}, arrived {:?}",
+            shorten(&value),
+            arrived.map(shorten)
+        );
     }
 }
 
@@ -171,18 +227,28 @@ fn p40_values_are_exact_from_everywhere_to_the_container() {
     // JSON strings are YAML strings; in a compose file `$` is written `$$`.
     let quoted = |value: &str| serde_json::to_string(value).unwrap();
     let manifest: Vec<String> = hostile().iter().map(|(key, value)| format!("  {key}: {}\n", quoted(value))).collect();
-    let compose: Vec<String> = hostile().iter().map(|(key, value)| format!("      {key}: {}\n", quoted(&value.replace('$', "$$")))).collect();
+    let compose: Vec<String> =
+        hostile().iter().map(|(key, value)| format!("      {key}: {}\n", quoted(&value.replace('$', "$$")))).collect();
     let keys: Vec<String> = hostile().iter().map(|(key, _)| key.clone()).collect();
     let service = "    image: busybox:stable\n    command: [sleep, '1000000']\n    stop_grace_period: 0s\n";
     let world = World::with(&[
-        ("compose.yaml", &format!("services:\n  compose:\n{service}    environment:\n{}  manifest:\n{service}  set:\n{service}", compose.concat())),
+        (
+            "compose.yaml",
+            &format!(
+                "services:\n  compose:\n{service}    environment:\n{}  manifest:\n{service}  set:\n{service}",
+                compose.concat()
+            ),
+        ),
         ("sidestack.yaml", "sidestack: 1\nworkspace: @workspace@\ncompose: compose.yaml\n"),
     ]);
     world.run(["up"]).ok();
     arrive(&world, "compose", "the compose file");
 
     let inject = format!("inject: {{manifest: [{0}], set: [{0}]}}\n", keys.join(", "));
-    world.write("sidestack.yaml", &format!("sidestack: 1\nworkspace: @workspace@\ncompose: compose.yaml\n{inject}env:\n{}", manifest.concat()));
+    world.write(
+        "sidestack.yaml",
+        &format!("sidestack: 1\nworkspace: @workspace@\ncompose: compose.yaml\n{inject}env:\n{}", manifest.concat()),
+    );
     world.run(["up"]).ok();
     arrive(&world, "manifest", "the manifest");
 

@@ -86,10 +86,7 @@ fn said(from: &str, to: &str) -> String {
             let place = fault.place.as_ref().unwrap();
             assert_eq!(place.file, "m.yaml");
             let source = text.lines().nth(place.line.max(1) as usize - 1).unwrap();
-            assert!(
-                source.chars().count() > 100 || place.excerpt == source.trim_end(),
-                "{place:?}"
-            );
+            assert!(source.chars().count() > 100 || place.excerpt == source.trim_end(), "{place:?}");
             format!("{}:{} {}", place.line, place.column, fault.message)
         })
         .collect();
@@ -108,12 +105,7 @@ fn a_module_that_uses_everything_is_good() {
     assert_eq!(main.shm_size, Some(64 << 20));
     let health = main.healthcheck.as_ref().unwrap();
     assert_eq!(
-        (
-            health.interval_ms,
-            health.timeout_ms,
-            health.retries,
-            health.start_period_ms
-        ),
+        (health.interval_ms, health.timeout_ms, health.retries, health.start_period_ms),
         (2_000, 5_000, 6, 60_000)
     );
 }
@@ -132,11 +124,7 @@ fn each_fault_is_told_at_its_place() {
 
 #[test]
 fn a_missing_key_and_a_misspelt_one_are_told_with_the_remedy() {
-    let faults = parse(
-        "m.yaml",
-        &GOOD.replace("    stop-signal:", "    stop-sinal:"),
-    )
-    .unwrap_err();
+    let faults = parse("m.yaml", &GOOD.replace("    stop-signal:", "    stop-sinal:")).unwrap_err();
     assert_eq!(
         faults[0].to_string(),
         "unknown key `stop-sinal`\n  at m.yaml:38:17 (services.main.stop-sinal)\n   |     stop-sinal: SIGINT\nhint: did you mean `stop-signal`?"
@@ -155,10 +143,8 @@ fn many_faults_are_told_in_one_go() {
         .replace("interval: 2s", "interval: soon")
         .replace("path: /etc/thing.conf", "path: /etc/../thing.conf");
     let faults = parse("m.yaml", &text).unwrap_err();
-    let said: Vec<String> = faults
-        .iter()
-        .map(|f| format!("{} {}", f.place.as_ref().unwrap().line, f.message))
-        .collect();
+    let said: Vec<String> =
+        faults.iter().map(|f| format!("{} {}", f.place.as_ref().unwrap().line, f.message)).collect();
     assert_eq!(
         said,
         [
@@ -184,18 +170,11 @@ fn p38_hostile_modules_end_quickly() {
     let loops = "{% for a in 'x' * 9999 %}".repeat(30) + "x" + &"{% endfor %}".repeat(30);
     let text = GOOD.replace("key {{ settings.key|quoted }}", &loops);
     let faults = parse("m.yaml", &text).unwrap_err();
-    assert!(
-        faults[0].message.starts_with("the template fails"),
-        "{faults:?}"
-    );
+    assert!(faults[0].message.starts_with("the template fails"), "{faults:?}");
     let deep = "{{ ".to_owned() + &"(".repeat(5_000);
     let text = GOOD.replace("key {{ settings.key|quoted }}", &deep);
     assert!(parse("m.yaml", &text).is_err());
     let aliases = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\n".to_owned() + &"[".repeat(9_999);
     assert!(parse("m.yaml", &aliases).is_err());
-    assert!(
-        before.elapsed().as_millis() < 2_000,
-        "{:?}",
-        before.elapsed()
-    );
+    assert!(before.elapsed().as_millis() < 2_000, "{:?}", before.elapsed());
 }

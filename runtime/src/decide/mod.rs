@@ -64,7 +64,12 @@ pub(crate) struct Decision {
 }
 
 /// Whether a running container counts as ready.
-pub(crate) fn is_ready(container: &Container, observed: &Observed, ready: &BTreeMap<String, String>, has_health: bool) -> bool {
+pub(crate) fn is_ready(
+    container: &Container,
+    observed: &Observed,
+    ready: &BTreeMap<String, String>,
+    has_health: bool,
+) -> bool {
     if container.status != Status::Running {
         return false;
     }
@@ -113,7 +118,11 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
     for key in &rebuild {
         let name = plan.networks.get(key).and_then(|network| network.name.clone()).unwrap_or_default();
         for network in observed.networks.iter().filter(|network| network.name == name) {
-            decision.steps.push(Step::RemoveNetwork { id: network.id.clone(), name: name.clone(), cause: "its definition changed".to_owned() });
+            decision.steps.push(Step::RemoveNetwork {
+                id: network.id.clone(),
+                name: name.clone(),
+                cause: "its definition changed".to_owned(),
+            });
         }
     }
     let mut create: Vec<(String, String)> = Vec::new();
@@ -147,7 +156,12 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
 }
 
 /// Why Compose must be asked to create a service's containers.
-fn create_cause(desired: Desired<'_>, name: &str, containers: &[&Container], record: Option<&ServiceRecord>) -> Option<String> {
+fn create_cause(
+    desired: Desired<'_>,
+    name: &str,
+    containers: &[&Container],
+    record: Option<&ServiceRecord>,
+) -> Option<String> {
     let planned = desired.plan.services.get(name)?;
     let digest = desired.digests.services.get(name)?;
     let wanted = planned.replicas as usize;
@@ -188,7 +202,10 @@ fn settle(
         return;
     }
     if desired.digests.deliveries.get(name).is_some_and(|digest| *digest != record.delivery) {
-        after.push(Step::Restart { service: name.to_owned(), cause: "a secret or a file put into it changed".to_owned() });
+        after.push(Step::Restart {
+            service: name.to_owned(),
+            cause: "a secret or a file put into it changed".to_owned(),
+        });
         return;
     }
     let mut start: Option<String> = None;
@@ -201,7 +218,11 @@ fn settle(
             Status::Restarting => wait = Some("it is restarting".to_owned()),
             Status::Paused => {
                 let cause = "it is paused".to_owned();
-                steps.push(Step::Unpause { container: container.id.clone(), service: name.to_owned(), cause: cause.clone() });
+                steps.push(Step::Unpause {
+                    container: container.id.clone(),
+                    service: name.to_owned(),
+                    cause: cause.clone(),
+                });
                 wait = Some(cause);
             }
             Status::Exited(0) if planned.one_shot || record.completed.contains(&container.id) => {}
@@ -263,7 +284,8 @@ fn stale_networks(plan: &Plan, observed: &Observed) -> Vec<Step> {
 
 /// What would cost data, or somebody else's things.
 fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<Refusal> {
-    let mut refusals: Vec<Refusal> = observed.foreign.iter().map(|what| Refusal::Foreign { what: what.clone() }).collect();
+    let mut refusals: Vec<Refusal> =
+        observed.foreign.iter().map(|what| Refusal::Foreign { what: what.clone() }).collect();
     for (key, digest) in &desired.digests.volumes {
         let name = desired.plan.volumes.get(key).and_then(|volume| volume.name.clone()).unwrap_or_default();
         let there = observed.volumes.iter().any(|volume| volume.name == name);

@@ -151,7 +151,9 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign { what } => write!(f, "there is a {what} already, which is not Sidestack's or another store's"),
+            Self::Foreign { what } => {
+                write!(f, "there is a {what} already, which is not Sidestack's or another store's")
+            }
             Self::VolumeChanged { volume } => {
                 write!(f, "the definition of volume `{volume}` changed, which would replace it and its data")
             }

@@ -95,11 +95,22 @@ impl World {
         world.record.volumes = digests.volumes;
         for network in world.plan.networks.values() {
             let name = network.name.clone().unwrap();
-            world.observed.networks.push(Network { id: format!("{name}-id"), name, labels: BTreeMap::new(), subnets: Vec::new(), containers: None });
+            world.observed.networks.push(Network {
+                id: format!("{name}-id"),
+                name,
+                labels: BTreeMap::new(),
+                subnets: Vec::new(),
+                containers: None,
+            });
         }
         for volume in world.plan.volumes.values() {
             let name = volume.name.clone().unwrap();
-            world.observed.volumes.push(Volume { name, labels: BTreeMap::new(), driver: "local".to_owned(), anonymous: false });
+            world.observed.volumes.push(Volume {
+                name,
+                labels: BTreeMap::new(),
+                driver: "local".to_owned(),
+                anonymous: false,
+            });
         }
         world
     }

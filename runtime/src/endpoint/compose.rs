@@ -90,16 +90,10 @@ pub fn find_compose(env: &Environment, home: Option<&Path>) -> Result<ComposeBin
     find_in(env, home, &SYSTEM_FOLDERS.map(Path::new))
 }
 
-fn find_in(
-    env: &Environment,
-    home: Option<&Path>,
-    system: &[&Path],
-) -> Result<ComposeBinary, ComposeError> {
+fn find_in(env: &Environment, home: Option<&Path>, system: &[&Path]) -> Result<ComposeBinary, ComposeError> {
     let config = config_folder(env, home);
     // A broken configuration is told by whoever needs it; here it only has no more folders to offer.
-    let extra = config_file(config.as_deref())
-        .ok()
-        .and_then(|(file, _)| file.cli_plugins_extra_dirs);
+    let extra = config_file(config.as_deref()).ok().and_then(|(file, _)| file.cli_plugins_extra_dirs);
     let mut folders: Vec<PathBuf> = extra.unwrap_or_default();
     folders.extend(config.map(|folder| folder.join("cli-plugins")));
     folders.extend(home.map(|home| home.join(".docker/cli-plugins")));
@@ -110,11 +104,7 @@ fn find_in(
             looked_in.push(folder);
         }
     }
-    if let Some(path) = looked_in
-        .iter()
-        .map(|folder| folder.join("docker-compose"))
-        .find(|path| is_executable(path))
-    {
+    if let Some(path) = looked_in.iter().map(|folder| folder.join("docker-compose")).find(|path| is_executable(path)) {
         return Ok(ComposeBinary { path });
     }
     let mut old = None;
@@ -139,10 +129,7 @@ fn is_executable(path: &Path) -> bool {
 /// Compose 1 is a Python program, installed as a script; Compose 2 is a binary.
 fn is_script(path: &Path) -> bool {
     let mut start = [0; 2];
-    fs::File::open(path)
-        .and_then(|mut file| file.read_exact(&mut start))
-        .is_ok()
-        && &start == b"#!"
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"#!"
 }
 
 /// Runs `PATH version --short` in an empty environment and gives the version.
@@ -151,10 +138,7 @@ fn is_script(path: &Path) -> bool {
 /// [`ComposeError::TooOld`] below [`LOWEST_COMPOSE`]; [`ComposeError::Unusable`] when it cannot be run, does not
 /// answer within ten seconds, or answers something else.
 pub fn compose_version(path: &Path) -> Result<(u32, u32, u32), ComposeError> {
-    let unusable = |cause: String| ComposeError::Unusable {
-        path: path.to_owned(),
-        cause,
-    };
+    let unusable = |cause: String| ComposeError::Unusable { path: path.to_owned(), cause };
     let mut child = Command::new(path)
         .args(["version", "--short"])
         .env_clear()
@@ -188,17 +172,10 @@ pub fn compose_version(path: &Path) -> Result<(u32, u32, u32), ComposeError> {
     if !status.success() {
         return Err(unusable(format!("it ended with {status}")));
     }
-    let found = parse_version(&text).ok_or_else(|| {
-        unusable(format!(
-            "`{}` is not a version",
-            text.trim().escape_default()
-        ))
-    })?;
+    let found =
+        parse_version(&text).ok_or_else(|| unusable(format!("`{}` is not a version", text.trim().escape_default())))?;
     if found < LOWEST_COMPOSE {
-        return Err(ComposeError::TooOld {
-            path: path.to_owned(),
-            found,
-        });
+        return Err(ComposeError::TooOld { path: path.to_owned(), found });
     }
     Ok(found)
 }
@@ -207,9 +184,7 @@ pub fn compose_version(path: &Path) -> Result<(u32, u32, u32), ComposeError> {
 pub fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
     let text = text.trim();
     let text = text.strip_prefix('v').unwrap_or(text);
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text[..end].split('.').map(|n| n.parse().ok());
     let (major, minor) = (numbers.next()??, numbers.next()??);
     Some((major, minor, numbers.next().flatten().unwrap_or(0)))
@@ -229,10 +204,7 @@ mod tests {
     }
 
     fn env(pairs: &[(&str, &Path)]) -> Environment {
-        pairs
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), OsString::from(v)))
-            .collect()
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), OsString::from(v))).collect()
     }
 
     #[test]
@@ -244,19 +216,13 @@ mod tests {
         let bin = at("bin");
         let search = env(&[("PATH", &bin)]);
 
-        assert!(matches!(
-            find(&search),
-            Err(ComposeError::NotFound { old: None, .. })
-        ));
+        assert!(matches!(find(&search), Err(ComposeError::NotFound { old: None, .. })));
 
         let old = program(&bin, "#!/usr/bin/python3\n");
         let error = find(&search).unwrap_err();
         assert!(matches!(&error, ComposeError::NotFound { old: Some(p), .. } if *p == old));
         let message = error.to_string();
-        assert!(
-            message.contains("old Compose 1") && message.contains("system`"),
-            "{message}"
-        );
+        assert!(message.contains("old Compose 1") && message.contains("system`"), "{message}");
         assert!(error.hint().contains("2.20"));
 
         let elf = program(&at("bin2"), "\x7fELF");
@@ -269,23 +235,14 @@ mod tests {
         assert_eq!(find(&search).unwrap().path, plugin);
         let config = at("config");
         let plugin = program(&config.join("cli-plugins"), "#!/bin/sh\n");
-        assert_eq!(
-            find(&env(&[("DOCKER_CONFIG", &config)])).unwrap().path,
-            plugin
-        );
+        assert_eq!(find(&env(&[("DOCKER_CONFIG", &config)])).unwrap().path, plugin);
         let extra = program(&at("extra"), "#!/bin/sh\n");
         let text = format!(r#"{{"cliPluginsExtraDirs":["{}"]}}"#, at("extra").display());
         fs::write(config.join("config.json"), text).unwrap();
-        assert_eq!(
-            find(&env(&[("DOCKER_CONFIG", &config)])).unwrap().path,
-            extra
-        );
+        assert_eq!(find(&env(&[("DOCKER_CONFIG", &config)])).unwrap().path, extra);
 
         fs::set_permissions(&extra, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(
-            find(&env(&[("DOCKER_CONFIG", &config)])).unwrap().path,
-            plugin
-        );
+        assert_eq!(find(&env(&[("DOCKER_CONFIG", &config)])).unwrap().path, plugin);
     }
 
     #[test]
@@ -313,36 +270,12 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
             compose_version(&path)
         };
-        assert_eq!(
-            ask("new", r#"[ "$*" = "version --short" ] && echo v2.20.0"#).unwrap(),
-            (2, 20, 0)
-        );
+        assert_eq!(ask("new", r#"[ "$*" = "version --short" ] && echo v2.20.0"#).unwrap(), (2, 20, 0));
         let error = ask("old", "echo 1.29.2").unwrap_err();
-        assert!(matches!(
-            error,
-            ComposeError::TooOld {
-                found: (1, 29, 2),
-                ..
-            }
-        ));
-        assert!(
-            error
-                .to_string()
-                .contains("is Compose 1.29.2, but 2.20 is the lowest"),
-            "{error}"
-        );
-        assert!(
-            ask("odd", "echo hello")
-                .unwrap_err()
-                .to_string()
-                .contains("not a version")
-        );
-        assert!(
-            ask("bad", "exit 3")
-                .unwrap_err()
-                .to_string()
-                .contains("exit status: 3")
-        );
+        assert!(matches!(error, ComposeError::TooOld { found: (1, 29, 2), .. }));
+        assert!(error.to_string().contains("is Compose 1.29.2, but 2.20 is the lowest"), "{error}");
+        assert!(ask("odd", "echo hello").unwrap_err().to_string().contains("not a version"));
+        assert!(ask("bad", "exit 3").unwrap_err().to_string().contains("exit status: 3"));
         let missing = compose_version(&dir.path().join("missing"));
         assert!(matches!(missing, Err(ComposeError::Unusable { .. })));
     }

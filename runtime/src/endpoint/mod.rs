@@ -18,9 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-pub use compose::{
-    ComposeBinary, ComposeError, LOWEST_COMPOSE, compose_version, find_compose, parse_version,
-};
+pub use compose::{ComposeBinary, ComposeError, LOWEST_COMPOSE, compose_version, find_compose, parse_version};
 
 /// The environment that a decision is made from, taken once at the edge.
 pub type Environment = BTreeMap<String, OsString>;
@@ -63,19 +61,15 @@ impl fmt::Display for Rule {
             Self::ExplicitContext(name) => write!(f, "`--context {name}` names it"),
             Self::DockerHost => write!(f, "the variable `DOCKER_HOST` names it"),
             Self::DockerContext(name) => {
-                write!(
-                    f,
-                    "the variable `DOCKER_CONTEXT` names the context `{name}`"
-                )
+                write!(f, "the variable `DOCKER_CONTEXT` names the context `{name}`")
             }
             Self::CurrentContext(name, file) => {
                 write!(f, "`{name}` is the current context in `{}`", file.display())
             }
             Self::DefaultSocket => write!(f, "it is the default socket"),
-            Self::WellKnownSocket(whose) => write!(
-                f,
-                "`{DEFAULT_SOCKET}` does not exist and this is the socket of {whose}"
-            ),
+            Self::WellKnownSocket(whose) => {
+                write!(f, "`{DEFAULT_SOCKET}` does not exist and this is the socket of {whose}")
+            }
         }
     }
 }
@@ -131,9 +125,7 @@ impl EndpointError {
                  choose one with `docker context use`, `--context`, or `DOCKER_HOST=unix:///path/to/docker.sock`; \
                  for another machine, run Sidestack there"
             }
-            Self::Malformed { .. } => {
-                "an address looks like `unix:///var/run/docker.sock` or `tcp://127.0.0.1:2375`"
-            }
+            Self::Malformed { .. } => "an address looks like `unix:///var/run/docker.sock` or `tcp://127.0.0.1:2375`",
         }
     }
 }
@@ -170,11 +162,7 @@ fn resolve_at(
     }
     if let Some(host) = docker_host {
         let tls = text(env, "DOCKER_TLS_VERIFY").is_some() || text(env, "DOCKER_TLS").is_some();
-        return Ok(Endpoint {
-            host: supported(&host, tls, &Rule::DockerHost)?,
-            rule: Rule::DockerHost,
-            context: None,
-        });
+        return Ok(Endpoint { host: supported(&host, tls, &Rule::DockerHost)?, rule: Rule::DockerHost, context: None });
     }
     if explicit_context.is_none() {
         if let Some(name) = text(env, "DOCKER_CONTEXT") {
@@ -190,19 +178,12 @@ fn resolve_at(
     let (path, rule) = if is_socket(default_socket) {
         (default_socket.to_owned(), Rule::DefaultSocket)
     } else {
-        well_known(env, home)
-            .into_iter()
-            .find(|(path, _)| is_socket(path))
-            .map_or_else(
-                || (default_socket.to_owned(), Rule::DefaultSocket),
-                |(path, whose)| (path, Rule::WellKnownSocket(whose)),
-            )
+        well_known(env, home).into_iter().find(|(path, _)| is_socket(path)).map_or_else(
+            || (default_socket.to_owned(), Rule::DefaultSocket),
+            |(path, whose)| (path, Rule::WellKnownSocket(whose)),
+        )
     };
-    Ok(Endpoint {
-        host: format!("unix://{}", path.display()),
-        rule,
-        context: None,
-    })
+    Ok(Endpoint { host: format!("unix://{}", path.display()), rule, context: None })
 }
 
 /// A variable that is set, not empty, and text.
@@ -241,38 +222,23 @@ fn config_file(folder: Option<&Path>) -> Result<(ConfigFile, PathBuf), EndpointE
 
 /// A JSON file, or `None` where there is none.
 fn read_json<T: for<'a> Deserialize<'a>>(file: &Path) -> Result<Option<T>, EndpointError> {
-    let unusable = |cause: String| EndpointError::File {
-        file: file.to_owned(),
-        cause,
-    };
+    let unusable = |cause: String| EndpointError::File { file: file.to_owned(), cause };
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(error) => return Err(unusable(error.to_string())),
     };
     // The parser's message may quote the file, and that file may hold registry passwords: only the place is told.
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        unusable(format!(
-            "not the JSON that is expected (line {}, column {})",
-            error.line(),
-            error.column()
-        ))
+        unusable(format!("not the JSON that is expected (line {}, column {})", error.line(), error.column()))
     })
 }
 
 fn current_context(folder: Option<&Path>) -> Result<Option<(String, PathBuf)>, EndpointError> {
     let (config, file) = config_file(folder)?;
-    Ok(config
-        .current_context
-        .filter(|name| !name.is_empty() && name != "default")
-        .map(|name| (name, file)))
+    Ok(config.current_context.filter(|name| !name.is_empty() && name != "default").map(|name| (name, file)))
 }
 
 #[derive(Deserialize)]
@@ -289,52 +255,25 @@ struct ContextEndpoint {
 
 /// The endpoint of a named context, from `contexts/meta/<SHA-256 of the name>/meta.json`.
 fn from_context(folder: Option<&Path>, name: &str, rule: Rule) -> Result<Endpoint, EndpointError> {
-    let id: String = Sha256::digest(name.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let id: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let contexts = folder.unwrap_or(Path::new("")).join("contexts");
     let file = contexts.join("meta").join(&id).join("meta.json");
     let Some(meta) = read_json::<ContextMeta>(&file)? else {
-        return Err(EndpointError::NoContext {
-            name: name.to_owned(),
-            file,
-        });
+        return Err(EndpointError::NoContext { name: name.to_owned(), file });
     };
     let Some(endpoint) = meta.endpoints.get("docker") else {
-        return Err(EndpointError::File {
-            file,
-            cause: "it has no endpoint named `docker`".into(),
-        });
+        return Err(EndpointError::File { file, cause: "it has no endpoint named `docker`".into() });
     };
-    let tls = fs::read_dir(contexts.join("tls").join(&id).join("docker"))
-        .is_ok_and(|mut files| files.next().is_some());
+    let tls = fs::read_dir(contexts.join("tls").join(&id).join("docker")).is_ok_and(|mut files| files.next().is_some());
     let default = format!("unix://{DEFAULT_SOCKET}");
-    let host = if endpoint.host.is_empty() {
-        &default
-    } else {
-        &endpoint.host
-    };
-    Ok(Endpoint {
-        host: supported(host, tls, &rule)?,
-        rule,
-        context: Some(name.to_owned()),
-    })
+    let host = if endpoint.host.is_empty() { &default } else { &endpoint.host };
+    Ok(Endpoint { host: supported(host, tls, &rule)?, rule, context: Some(name.to_owned()) })
 }
 
 /// The address in its full form, if it is one that can be used.
 fn supported(host: &str, tls: bool, rule: &Rule) -> Result<String, EndpointError> {
-    let remote = |what| {
-        Err(EndpointError::Remote {
-            host: host.to_owned(),
-            what,
-            rule: rule.clone(),
-        })
-    };
-    let malformed = || EndpointError::Malformed {
-        host: host.to_owned(),
-        rule: rule.clone(),
-    };
+    let remote = |what| Err(EndpointError::Remote { host: host.to_owned(), what, rule: rule.clone() });
+    let malformed = || EndpointError::Malformed { host: host.to_owned(), rule: rule.clone() };
     let trimmed = host.trim();
     // As the docker CLI has it, an address without a scheme is TCP.
     let (scheme, rest) = trimmed.split_once("://").unwrap_or(("tcp", trimmed));
@@ -346,9 +285,7 @@ fn supported(host: &str, tls: bool, rule: &Rule) -> Result<String, EndpointError
         "tcp" | "http" => {
             let authority = rest.trim_end_matches('/');
             let (name, port) = match authority.rsplit_once(':') {
-                Some((name, port)) if !port.contains(']') => {
-                    (name, port.parse::<u16>().map_err(|_| malformed())?)
-                }
+                Some((name, port)) if !port.contains(']') => (name, port.parse::<u16>().map_err(|_| malformed())?),
                 _ => (authority, if tls { 2376 } else { 2375 }),
             };
             if authority.contains('/') || authority.is_empty() {
@@ -383,10 +320,7 @@ fn well_known(env: &Environment, home: Option<&Path>) -> Vec<(PathBuf, &'static 
     };
     let colima = text(env, "COLIMA_HOME").map_or_else(|| home.join(".colima"), PathBuf::from);
     sockets.extend([
-        (
-            home.join(".docker/run/docker.sock"),
-            "Docker Desktop or a rootless Docker",
-        ),
+        (home.join(".docker/run/docker.sock"), "Docker Desktop or a rootless Docker"),
         (home.join(".docker/desktop/docker.sock"), "Docker Desktop"),
         (colima.join("default/docker.sock"), "Colima"),
         (home.join(".orbstack/run/docker.sock"), "OrbStack"),

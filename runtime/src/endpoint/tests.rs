@@ -43,15 +43,8 @@ impl Home {
         }
     }
 
-    fn resolve(
-        &self,
-        env: &[(&str, &str)],
-        explicit: Option<&str>,
-    ) -> Result<Endpoint, EndpointError> {
-        let env = env
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), OsString::from(v)))
-            .collect();
+    fn resolve(&self, env: &[(&str, &str)], explicit: Option<&str>) -> Result<Endpoint, EndpointError> {
+        let env = env.iter().map(|(k, v)| ((*k).to_owned(), OsString::from(v))).collect();
         let default = self.path().join("default.sock");
         resolve_at(&env, Some(self.path()), explicit, &default)
     }
@@ -68,10 +61,7 @@ fn the_order_is_that_of_the_docker_cli() {
     home.context(LOCAL, "unix:///local.sock", false);
     home.context(REMOTE, "unix:///remote.sock", false);
     home.config(r#"{"auths":{},"currentContext":"local"}"#);
-    let host_and_context: &[(&str, &str)] = &[
-        ("DOCKER_HOST", "unix:///host.sock"),
-        ("DOCKER_CONTEXT", "remote"),
-    ];
+    let host_and_context: &[(&str, &str)] = &[("DOCKER_HOST", "unix:///host.sock"), ("DOCKER_CONTEXT", "remote")];
 
     let found = home.resolve(host_and_context, Some("local")).unwrap();
     assert_eq!(found.host, "unix:///local.sock");
@@ -79,10 +69,7 @@ fn the_order_is_that_of_the_docker_cli() {
     assert_eq!(found.context.as_deref(), Some("local"));
 
     let found = home.resolve(host_and_context, None).unwrap();
-    assert_eq!(
-        (found.host.as_str(), &found.rule),
-        ("unix:///host.sock", &Rule::DockerHost)
-    );
+    assert_eq!((found.host.as_str(), &found.rule), ("unix:///host.sock", &Rule::DockerHost));
     assert_eq!(found.context, None);
 
     let found = home.resolve(&host_and_context[1..], None).unwrap();
@@ -91,18 +78,10 @@ fn the_order_is_that_of_the_docker_cli() {
 
     let found = home.resolve(&[], None).unwrap();
     assert_eq!(found.host, "unix:///local.sock");
-    assert!(
-        found
-            .rule
-            .to_string()
-            .starts_with("`local` is the current context in `")
-    );
+    assert!(found.rule.to_string().starts_with("`local` is the current context in `"));
 
     // `default` turns a configured context off, but not `DOCKER_HOST`.
-    for (env, explicit) in [
-        (&[][..], Some("default")),
-        (&[("DOCKER_CONTEXT", "default")][..], None),
-    ] {
+    for (env, explicit) in [(&[][..], Some("default")), (&[("DOCKER_CONTEXT", "default")][..], None)] {
         let found = home.resolve(env, explicit).unwrap();
         assert_eq!(found.rule, Rule::DefaultSocket);
         assert!(found.host.ends_with("/default.sock"), "{found:?}");
@@ -111,9 +90,7 @@ fn the_order_is_that_of_the_docker_cli() {
     assert_eq!(found.rule, Rule::DockerHost);
 
     // Set but empty is not set.
-    let found = home
-        .resolve(&[("DOCKER_HOST", ""), ("DOCKER_CONTEXT", "")], None)
-        .unwrap();
+    let found = home.resolve(&[("DOCKER_HOST", ""), ("DOCKER_CONTEXT", "")], None).unwrap();
     assert_eq!(found.context.as_deref(), Some("local"));
 }
 
@@ -124,9 +101,7 @@ fn docker_config_moves_the_whole_folder() {
     other.config(r#"{"currentContext":"remote"}"#);
     other.context(REMOTE, "unix:///remote.sock", false);
     let folder = other.path().join(".docker");
-    let found = home
-        .resolve(&[("DOCKER_CONFIG", folder.to_str().unwrap())], None)
-        .unwrap();
+    let found = home.resolve(&[("DOCKER_CONFIG", folder.to_str().unwrap())], None).unwrap();
     assert_eq!(found.host, "unix:///remote.sock");
 }
 
@@ -172,10 +147,7 @@ fn what_is_not_on_this_machine_is_refused_by_name() {
             env.push(("DOCKER_TLS_VERIFY", "1"));
         }
         let error = home.resolve(&env, None).unwrap_err();
-        assert!(
-            matches!(&error, EndpointError::Remote { host: h, .. } if h == host),
-            "{error}"
-        );
+        assert!(matches!(&error, EndpointError::Remote { host: h, .. } if h == host), "{error}");
         assert!(error.to_string().contains("DOCKER_HOST"), "{error}");
         assert!(error.hint().contains("ports on this machine"));
     }
@@ -199,18 +171,9 @@ fn addresses_are_completed_or_refused() {
     ] {
         assert_eq!(supported(given, false, &rule).unwrap(), expected, "{given}");
     }
-    for given in [
-        "unix://relative",
-        "npipe:////./pipe/docker",
-        "tcp://127.0.0.1:x",
-        "tcp://",
-        "what://x",
-    ] {
+    for given in ["unix://relative", "npipe:////./pipe/docker", "tcp://127.0.0.1:x", "tcp://", "what://x"] {
         let error = supported(given, false, &rule).unwrap_err();
-        assert!(
-            matches!(error, EndpointError::Malformed { .. }),
-            "{given}: {error}"
-        );
+        assert!(matches!(error, EndpointError::Malformed { .. }), "{given}: {error}");
     }
 }
 
@@ -219,16 +182,11 @@ fn broken_files_are_named_and_not_quoted() {
     let home = Home::new();
     home.config(r#"{"auths":{"r":{"auth":"Y2FuYXJ5"}},"currentContext":7}"#);
     let error = home.resolve(&[], None).unwrap_err().to_string();
-    assert!(
-        error.contains("config.json") && !error.contains("Y2FuYXJ5"),
-        "{error}"
-    );
+    assert!(error.contains("config.json") && !error.contains("Y2FuYXJ5"), "{error}");
     // It is not even read when it does not decide.
     assert!(home.resolve(&[("DOCKER_HOST", "unix:///x")], None).is_ok());
 
     home.config("{}");
-    let error = home
-        .resolve(&[("DOCKER_CONTEXT", "gone")], None)
-        .unwrap_err();
+    let error = home.resolve(&[("DOCKER_CONTEXT", "gone")], None).unwrap_err();
     assert!(matches!(&error, EndpointError::NoContext { name, .. } if name == "gone"));
 }

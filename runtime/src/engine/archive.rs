@@ -40,13 +40,8 @@ pub fn tar(entries: &[FileEntry]) -> Result<Vec<u8>, EngineError> {
     let room = entries.iter().map(|entry| entry.content.len() + 2048).sum();
     let mut builder = tar::Builder::new(Vec::with_capacity(room));
     for entry in entries {
-        let bad = |why: &str| EngineError::Invalid {
-            what: format!("path `{}` in a container {why}", entry.path),
-        };
-        let path = entry
-            .path
-            .strip_prefix('/')
-            .ok_or_else(|| bad("is not absolute"))?;
+        let bad = |why: &str| EngineError::Invalid { what: format!("path `{}` in a container {why}", entry.path) };
+        let path = entry.path.strip_prefix('/').ok_or_else(|| bad("is not absolute"))?;
         if path.is_empty() || path.ends_with('/') {
             return Err(bad("names no file"));
         }
@@ -64,9 +59,7 @@ pub fn tar(entries: &[FileEntry]) -> Result<Vec<u8>, EngineError> {
             .append_data(&mut header, path, entry.content.as_slice())
             .map_err(|e| bad(&format!("cannot be archived: {e}")))?;
     }
-    builder.into_inner().map_err(|e| EngineError::Invalid {
-        what: format!("the archive cannot be written: {e}"),
-    })
+    builder.into_inner().map_err(|e| EngineError::Invalid { what: format!("the archive cannot be written: {e}") })
 }
 
 #[cfg(test)]
@@ -76,23 +69,13 @@ mod tests {
     use super::*;
 
     fn entry(path: &str, content: &[u8]) -> FileEntry {
-        FileEntry {
-            path: path.to_owned(),
-            mode: 0o440,
-            uid: 70,
-            gid: 7_000_000,
-            content: content.to_vec(),
-        }
+        FileEntry { path: path.to_owned(), mode: 0o440, uid: 70, gid: 7_000_000, content: content.to_vec() }
     }
 
     #[test]
     fn what_goes_in_comes_out() {
         let long = format!("/run/secrets/{}", "x".repeat(180));
-        let entries = [
-            entry("/run/secrets/a", b"\0\xff\n"),
-            entry(&long, b"long"),
-            entry("/cfg", b""),
-        ];
+        let entries = [entry("/run/secrets/a", b"\0\xff\n"), entry(&long, b"long"), entry("/cfg", b"")];
         let bytes = tar(&entries).expect("an archive");
         assert_eq!(bytes, tar(&entries).expect("the same archive"));
         let mut archive = tar::Archive::new(bytes.as_slice());
@@ -101,34 +84,20 @@ mod tests {
             let mut file = file.expect("a readable entry");
             let header = file.header();
             assert_eq!(header.mode().expect("mode"), 0o440);
-            assert_eq!(
-                (header.uid().expect("uid"), header.gid().expect("gid")),
-                (70, 7_000_000)
-            );
+            assert_eq!((header.uid().expect("uid"), header.gid().expect("gid")), (70, 7_000_000));
             assert_eq!(header.mtime().expect("mtime"), 0);
             let path = file.path().expect("path").to_string_lossy().into_owned();
             let mut content = Vec::new();
             file.read_to_end(&mut content).expect("content");
             seen.push((format!("/{path}"), content));
         }
-        let wanted: Vec<_> = entries
-            .iter()
-            .map(|e| (e.path.clone(), e.content.clone()))
-            .collect();
+        let wanted: Vec<_> = entries.iter().map(|e| (e.path.clone(), e.content.clone())).collect();
         assert_eq!(seen, wanted);
     }
 
     #[test]
     fn paths_that_could_land_elsewhere_are_refused() {
-        for bad in [
-            "relative",
-            "/",
-            "/a/",
-            "/a/../etc/passwd",
-            "/..",
-            "/./a",
-            "",
-        ] {
+        for bad in ["relative", "/", "/a/", "/a/../etc/passwd", "/..", "/./a", ""] {
             assert!(tar(&[entry(bad, b"x")]).is_err(), "{bad}");
         }
     }

@@ -71,12 +71,7 @@ pub struct ComposeCall {
 
 impl ComposeCall {
     /// A call without variables, profiles and env files, with a limit of ten minutes.
-    pub fn new(
-        project: &str,
-        project_directory: &Path,
-        files: ComposeInput,
-        args: &[&str],
-    ) -> Self {
+    pub fn new(project: &str, project_directory: &Path, files: ComposeInput, args: &[&str]) -> Self {
         Self {
             project: project.to_owned(),
             project_directory: project_directory.to_owned(),
@@ -100,10 +95,7 @@ impl ComposeCall {
                 }
             }
         }
-        all.extend([
-            "--project-directory".into(),
-            (&self.project_directory).into(),
-        ]);
+        all.extend(["--project-directory".into(), (&self.project_directory).into()]);
         if self.env_files.is_empty() {
             all.extend(["--env-file".into(), "/dev/null".into()]);
         }
@@ -167,10 +159,7 @@ impl Compose {
     /// `binary` is the plugin itself (`…/cli-plugins/docker-compose`), `host` goes into
     /// `DOCKER_HOST`.
     pub fn new(binary: impl Into<PathBuf>, host: impl Into<String>) -> Self {
-        Self {
-            binary: binary.into(),
-            host: host.into(),
-        }
+        Self { binary: binary.into(), host: host.into() }
     }
 
     /// The plugin's program.
@@ -184,11 +173,7 @@ impl Compose {
     /// is dropped the child goes on, and the lock stays until it ends. A Compose that ends with an
     /// error is no error here: look at the code, and at the file with [`super::explain`]. Errors:
     /// [`EngineError::ComposeNotRun`], and [`EngineError::Hung`] at the limit.
-    pub async fn run_to_file(
-        &self,
-        call: &ComposeCall,
-        output: File,
-    ) -> Result<ComposeExit, EngineError> {
+    pub async fn run_to_file(&self, call: &ComposeCall, output: File) -> Result<ComposeExit, EngineError> {
         let second = output.try_clone().map_err(|e| self.not_run(&e))?;
         let mut child = self.spawn(call, Stdio::from(output), Stdio::from(second), false)?;
         let stdin = child.stdin.take();
@@ -197,9 +182,7 @@ impl Compose {
             status
         };
         match tokio::time::timeout(call.limit, work).await {
-            Ok(status) => Ok(ComposeExit {
-                code: code(status.map_err(|e| self.not_run(&e))?),
-            }),
+            Ok(status) => Ok(ComposeExit { code: code(status.map_err(|e| self.not_run(&e))?) }),
             Err(_) => Err(self.end(&mut child, call).await),
         }
     }
@@ -207,23 +190,16 @@ impl Compose {
     /// Runs Compose and returns what it printed. When this future is dropped the child is killed.
     pub async fn capture(&self, call: &ComposeCall) -> Result<ComposeOutput, EngineError> {
         let mut child = self.spawn(call, Stdio::piped(), Stdio::piped(), true)?;
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let work = async {
-            let (_, out, err, status) = futures_util::join!(
-                feed(stdin, &call.files),
-                drain(stdout),
-                drain(stderr),
-                child.wait()
-            );
+            let (_, out, err, status) =
+                futures_util::join!(feed(stdin, &call.files), drain(stdout), drain(stderr), child.wait());
             Ok::<_, std::io::Error>((out?, err?, status?))
         };
         match tokio::time::timeout(call.limit, work).await {
-            Ok(Ok((stdout, stderr, status))) => Ok(ComposeOutput {
-                code: code(status),
-                stdout,
-                stderr: String::from_utf8_lossy(&stderr).into_owned(),
-            }),
+            Ok(Ok((stdout, stderr, status))) => {
+                Ok(ComposeOutput { code: code(status), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+            }
             Ok(Err(error)) => Err(self.not_run(&error)),
             Err(_) => Err(self.end(&mut child, call).await),
         }
@@ -261,10 +237,7 @@ impl Compose {
     }
 
     fn not_run(&self, error: &std::io::Error) -> EngineError {
-        EngineError::ComposeNotRun {
-            program: self.binary.display().to_string(),
-            cause: error.to_string(),
-        }
+        EngineError::ComposeNotRun { program: self.binary.display().to_string(), cause: error.to_string() }
     }
 
     /// Ends the child's whole group, and reaps it.
@@ -276,11 +249,7 @@ impl Compose {
         signal_group(leader, "KILL").await;
         let _ = child.kill().await;
         EngineError::Hung {
-            what: format!(
-                "`compose {}` of project `{}`",
-                call.args.first().map_or("", String::as_str),
-                call.project
-            ),
+            what: format!("`compose {}` of project `{}`", call.args.first().map_or("", String::as_str), call.project),
             after: call.limit,
         }
     }
@@ -413,19 +382,12 @@ pub fn base_environment(environment: &BTreeMap<String, OsString>) -> BTreeMap<St
 }
 
 fn is_allowed(key: &str) -> bool {
-    ALLOWED.contains(&key)
-        || ALLOWED_PREFIXES
-            .iter()
-            .any(|prefix| key.starts_with(prefix))
+    ALLOWED.contains(&key) || ALLOWED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether a variable that is meant for interpolation would do more than that.
 fn steers(key: &str) -> bool {
-    ALLOWED.contains(&key)
-        || STEERING.contains(&key)
-        || STEERING_PREFIXES
-            .iter()
-            .any(|prefix| key.starts_with(prefix))
+    ALLOWED.contains(&key) || STEERING.contains(&key) || STEERING_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// What the operating system can carry: a key without `=`, neither with a NUL.

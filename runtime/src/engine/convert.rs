@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use bollard::models;
 
 use super::types::{
-    Container, Detail, Health, HealthCheck, Image, Mount, Network, Protocol, Published, Status,
-    Volume,
+    Container, Detail, Health, HealthCheck, Image, Mount, Network, Protocol, Published, Status, Volume,
 };
 
 const SERVICE: &str = "com.docker.compose.service";
@@ -19,19 +18,17 @@ pub(super) fn container(from: models::ContainerSummary) -> Container {
     let labels: BTreeMap<String, String> = from.labels.unwrap_or_default().into_iter().collect();
     let text = from.status.unwrap_or_default();
     let status = match from.state {
-        Some(
-            models::ContainerSummaryStateEnum::RUNNING
-            | models::ContainerSummaryStateEnum::STOPPING,
-        ) => Status::Running,
+        Some(models::ContainerSummaryStateEnum::RUNNING | models::ContainerSummaryStateEnum::STOPPING) => {
+            Status::Running
+        }
         Some(models::ContainerSummaryStateEnum::PAUSED) => Status::Paused,
         Some(models::ContainerSummaryStateEnum::RESTARTING) => Status::Restarting,
         Some(models::ContainerSummaryStateEnum::REMOVING) => Status::Removing,
         Some(models::ContainerSummaryStateEnum::EXITED) => Status::Exited(exit_code(&text)),
         Some(models::ContainerSummaryStateEnum::DEAD) => Status::Dead,
-        Some(
-            models::ContainerSummaryStateEnum::CREATED | models::ContainerSummaryStateEnum::EMPTY,
-        )
-        | None => Status::Created,
+        Some(models::ContainerSummaryStateEnum::CREATED | models::ContainerSummaryStateEnum::EMPTY) | None => {
+            Status::Created
+        }
     };
     let health = match from.health.and_then(|health| health.status) {
         Some(models::ContainerSummaryHealthStatusEnum::STARTING) => Health::Starting,
@@ -40,12 +37,7 @@ pub(super) fn container(from: models::ContainerSummary) -> Container {
         Some(models::ContainerSummaryHealthStatusEnum::NONE) => Health::None,
         Some(models::ContainerSummaryHealthStatusEnum::EMPTY) | None => health_in(&text),
     };
-    let mut published: Vec<Published> = from
-        .ports
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(port)
-        .collect();
+    let mut published: Vec<Published> = from.ports.unwrap_or_default().into_iter().filter_map(port).collect();
     published.sort();
     published.dedup();
     let mut mounts: Vec<String> = from
@@ -64,9 +56,7 @@ pub(super) fn container(from: models::ContainerSummary) -> Container {
         project: labels.get(PROJECT).cloned(),
         image: from.image.unwrap_or_default(),
         image_id: from.image_id.unwrap_or_default(),
-        oneoff: labels
-            .get(ONEOFF)
-            .is_some_and(|v| v.eq_ignore_ascii_case("true")),
+        oneoff: labels.get(ONEOFF).is_some_and(|v| v.eq_ignore_ascii_case("true")),
         labels,
         status,
         health,
@@ -109,10 +99,7 @@ fn port(from: models::PortSummary) -> Option<Published> {
 
 /// `Exited (137) 3 minutes ago` gives 137.
 fn exit_code(text: &str) -> i32 {
-    text.split_once('(')
-        .and_then(|(_, rest)| rest.split_once(')'))
-        .and_then(|(code, _)| code.parse().ok())
-        .unwrap_or(0)
+    text.split_once('(').and_then(|(_, rest)| rest.split_once(')')).and_then(|(code, _)| code.parse().ok()).unwrap_or(0)
 }
 
 /// `Up 3 seconds (healthy)` and its kin.
@@ -133,39 +120,25 @@ pub(super) fn detail(from: models::ContainerInspectResponse) -> Detail {
     let state = from.state.unwrap_or_default();
     let config = from.config.unwrap_or_default();
     let host = from.host_config.unwrap_or_default();
-    let exit_code = state
-        .exit_code
-        .and_then(|code| i32::try_from(code).ok())
-        .unwrap_or(0);
+    let exit_code = state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(0);
     let status = match state.status {
-        Some(
-            models::ContainerStateStatusEnum::RUNNING | models::ContainerStateStatusEnum::STOPPING,
-        ) => Status::Running,
+        Some(models::ContainerStateStatusEnum::RUNNING | models::ContainerStateStatusEnum::STOPPING) => Status::Running,
         Some(models::ContainerStateStatusEnum::PAUSED) => Status::Paused,
         Some(models::ContainerStateStatusEnum::RESTARTING) => Status::Restarting,
         Some(models::ContainerStateStatusEnum::REMOVING) => Status::Removing,
         Some(models::ContainerStateStatusEnum::EXITED) => Status::Exited(exit_code),
         Some(models::ContainerStateStatusEnum::DEAD) => Status::Dead,
-        Some(
-            models::ContainerStateStatusEnum::CREATED | models::ContainerStateStatusEnum::EMPTY,
-        )
-        | None => Status::Created,
+        Some(models::ContainerStateStatusEnum::CREATED | models::ContainerStateStatusEnum::EMPTY) | None => {
+            Status::Created
+        }
     };
     let health = state.health.unwrap_or_default();
-    let health_log = health
-        .log
-        .unwrap_or_default()
-        .pop()
-        .map(|last| last.output.unwrap_or_default());
+    let health_log = health.log.unwrap_or_default().pop().map(|last| last.output.unwrap_or_default());
     let mut tmpfs: Vec<String> = host.tmpfs.unwrap_or_default().into_keys().collect();
     tmpfs.sort();
     Detail {
         id: from.id.unwrap_or_default(),
-        name: from
-            .name
-            .unwrap_or_default()
-            .trim_start_matches('/')
-            .to_owned(),
+        name: from.name.unwrap_or_default().trim_start_matches('/').to_owned(),
         status,
         started_at: state.started_at.unwrap_or_default(),
         finished_at: state.finished_at.unwrap_or_default(),
@@ -177,26 +150,16 @@ pub(super) fn detail(from: models::ContainerInspectResponse) -> Detail {
             Some(models::HealthStatusEnum::STARTING) => Health::Starting,
             Some(models::HealthStatusEnum::HEALTHY) => Health::Healthy,
             Some(models::HealthStatusEnum::UNHEALTHY) => Health::Unhealthy,
-            Some(models::HealthStatusEnum::NONE | models::HealthStatusEnum::EMPTY) | None => {
-                Health::None
-            }
+            Some(models::HealthStatusEnum::NONE | models::HealthStatusEnum::EMPTY) | None => Health::None,
         },
         health_log,
         health_check: config.healthcheck.and_then(health_check),
         env: config.env.unwrap_or_default(),
         image_id: from.image.unwrap_or_default(),
         tty: config.tty.unwrap_or_default(),
-        mounts: from
-            .mounts
-            .unwrap_or_default()
-            .into_iter()
-            .map(mount)
-            .collect(),
+        mounts: from.mounts.unwrap_or_default().into_iter().map(mount).collect(),
         labels: config.labels.unwrap_or_default().into_iter().collect(),
-        restart_policy: host
-            .restart_policy
-            .map(|policy| restart_policy(&policy))
-            .unwrap_or_else(|| "no".to_owned()),
+        restart_policy: host.restart_policy.map(|policy| restart_policy(&policy)).unwrap_or_else(|| "no".to_owned()),
         stop_timeout: config.stop_timeout,
         user: config.user.unwrap_or_default(),
         readonly_rootfs: host.readonly_rootfs.unwrap_or_default(),
@@ -219,11 +182,7 @@ fn health_check(from: models::HealthConfig) -> Option<HealthCheck> {
         interval_ms: ms(from.interval, 30_000),
         timeout_ms: ms(from.timeout, 30_000),
         start_period_ms: ms(from.start_period, 0),
-        retries: from
-            .retries
-            .and_then(|n| u64::try_from(n).ok())
-            .filter(|n| *n > 0)
-            .unwrap_or(3),
+        retries: from.retries.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).unwrap_or(3),
     })
 }
 
@@ -245,9 +204,7 @@ fn restart_policy(from: &models::RestartPolicy) -> String {
             Some(n) if n > 0 => format!("on-failure:{n}"),
             _ => "on-failure".to_owned(),
         },
-        Some(models::RestartPolicyNameEnum::NO | models::RestartPolicyNameEnum::EMPTY) | None => {
-            "no".to_owned()
-        }
+        Some(models::RestartPolicyNameEnum::NO | models::RestartPolicyNameEnum::EMPTY) | None => "no".to_owned(),
     }
 }
 
@@ -268,10 +225,7 @@ pub(super) fn parse_restart_policy(text: &str) -> Option<models::RestartPolicy> 
             0,
         ),
     };
-    Some(models::RestartPolicy {
-        name: Some(name),
-        maximum_retry_count: Some(count),
-    })
+    Some(models::RestartPolicy { name: Some(name), maximum_retry_count: Some(count) })
 }
 
 /// One row of the network list.
@@ -293,11 +247,7 @@ pub(super) fn network(from: models::Network) -> Network {
 
 /// One row of the volume list.
 pub(super) fn volume(from: models::Volume) -> Volume {
-    let hex = from.name.len() == 64
-        && from
-            .name
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let hex = from.name.len() == 64 && from.name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     Volume {
         anonymous: hex || from.labels.contains_key("com.docker.volume.anonymous"),
         name: from.name,
@@ -323,10 +273,7 @@ mod tests {
     fn status_text_gives_health_and_exit_code() {
         assert_eq!(health_in("Up 3 seconds (healthy)"), Health::Healthy);
         assert_eq!(health_in("Up 3 seconds (unhealthy)"), Health::Unhealthy);
-        assert_eq!(
-            health_in("Up 1 second (health: starting)"),
-            Health::Starting
-        );
+        assert_eq!(health_in("Up 1 second (health: starting)"), Health::Starting);
         assert_eq!(health_in("Up 2 minutes (Paused)"), Health::None);
         assert_eq!(health_in("Up 2 minutes"), Health::None);
         assert_eq!(exit_code("Exited (137) 3 minutes ago"), 137);
@@ -334,13 +281,7 @@ mod tests {
 
     #[test]
     fn restart_policies_survive_the_round_trip() {
-        for text in [
-            "no",
-            "always",
-            "unless-stopped",
-            "on-failure",
-            "on-failure:3",
-        ] {
+        for text in ["no", "always", "unless-stopped", "on-failure", "on-failure:3"] {
             let parsed = parse_restart_policy(text).expect(text);
             assert_eq!(restart_policy(&parsed), text);
         }
@@ -351,10 +292,7 @@ mod tests {
 
     #[test]
     fn a_linked_container_keeps_its_own_name() {
-        assert_eq!(
-            own_name(&["/web/db".into(), "/shop-db-1".into()]),
-            "shop-db-1"
-        );
+        assert_eq!(own_name(&["/web/db".into(), "/shop-db-1".into()]), "shop-db-1");
     }
 
     #[test]
@@ -366,14 +304,8 @@ mod tests {
             "NetworkSettings":{"Networks":{"p_default":{"IPAddress":"10.1.2.3"}}},
             "Mounts":[{"Type":"volume","Name":"p_data","Source":"","Destination":"/d","Driver":"local","Mode":"z","RW":true,"Propagation":""},{"Type":"bind","Source":"/x","Destination":"/y","Mode":"","RW":true,"Propagation":"rprivate"}]}"#;
         let row = container(serde_json::from_str(json).expect("a summary"));
-        assert_eq!(
-            (row.name.as_str(), row.service.as_deref(), row.number),
-            ("p-db-1", Some("db"), 2)
-        );
-        assert_eq!(
-            (row.status, row.health, row.oneoff),
-            (Status::Running, Health::Healthy, false)
-        );
+        assert_eq!((row.name.as_str(), row.service.as_deref(), row.number), ("p-db-1", Some("db"), 2));
+        assert_eq!((row.status, row.health, row.oneoff), (Status::Running, Health::Healthy, false));
         assert_eq!(
             row.published,
             [Published {

@@ -17,8 +17,8 @@ use tokio::sync::OnceCell;
 
 use super::http::{Endpoint, encode};
 use super::{
-    Container, Daemon, Detail, Engine, EngineError, EventStream, ExecOutcome, ExecRequest, Image,
-    LogRequest, LogStream, Network, PortHolder, Volume, convert, streams,
+    Container, Daemon, Detail, Engine, EngineError, EventStream, ExecOutcome, ExecRequest, Image, LogRequest,
+    LogStream, Network, PortHolder, Volume, convert, streams,
 };
 
 /// For calls that only look something up or change a record.
@@ -50,11 +50,7 @@ struct Ready {
 impl DockerEngine {
     /// An engine at `unix:///path` or `tcp://host:port`. Nothing is sent yet.
     pub fn connect(host: &str) -> Result<Self, EngineError> {
-        Ok(Self {
-            endpoint: Endpoint::parse(host)?,
-            quick: QUICK,
-            ready: OnceCell::new(),
-        })
+        Ok(Self { endpoint: Endpoint::parse(host)?, quick: QUICK, ready: OnceCell::new() })
     }
 
     /// The same engine with another limit for quick calls (10 s by default).
@@ -74,18 +70,11 @@ impl DockerEngine {
     }
 
     async fn negotiate(&self) -> Result<Ready, EngineError> {
-        let mut response = self
-            .endpoint
-            .get("/_ping", "its version", self.quick)
-            .await?;
-        let api = response
-            .header("api-version")
-            .and_then(parse_api)
-            .ok_or_else(|| EngineError::Api {
-                status: 0,
-                message: "what listens there is no Docker daemon: `/_ping` names no API version"
-                    .to_owned(),
-            })?;
+        let mut response = self.endpoint.get("/_ping", "its version", self.quick).await?;
+        let api = response.header("api-version").and_then(parse_api).ok_or_else(|| EngineError::Api {
+            status: 0,
+            message: "what listens there is no Docker daemon: `/_ping` names no API version".to_owned(),
+        })?;
         // Read to the end, so that a daemon does not log a broken pipe.
         let _ = tokio::time::timeout(self.quick, response.body.collect()).await;
         if api < OLDEST {
@@ -95,10 +84,7 @@ impl DockerEngine {
             });
         }
         let api = api.min(NEWEST);
-        let version = ClientVersion {
-            major_version: api.0 as usize,
-            minor_version: api.1 as usize,
-        };
+        let version = ClientVersion { major_version: api.0 as usize, minor_version: api.1 as usize };
         // Every call has its own limit here; the library's only has to be longer than all of them.
         let library_limit = 7 * 24 * 3600;
         let name = self.endpoint.name();
@@ -109,9 +95,8 @@ impl DockerEngine {
             Endpoint::Unix(_) => Err(Bollard::UnsupportedURISchemeError { uri: name.clone() }),
             Endpoint::Tcp(_) => Docker::connect_with_http(&name, library_limit, &version),
         };
-        let docker = docker
-            .map_err(|e| self.explain(e, "the connection"))?
-            .with_request_modifier(move |mut request| {
+        let docker =
+            docker.map_err(|e| self.explain(e, "the connection"))?.with_request_modifier(move |mut request| {
                 if let Some(uri) = versioned(&request.uri().to_string(), api)
                     && let Ok(uri) = uri.parse()
                 {
@@ -132,52 +117,30 @@ impl DockerEngine {
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(self.explain(error, what)),
-            Err(_) => Err(EngineError::Hung {
-                what: what.to_owned(),
-                after: limit,
-            }),
+            Err(_) => Err(EngineError::Hung { what: what.to_owned(), after: limit }),
         }
     }
 
     fn explain(&self, error: Bollard, what: &str) -> EngineError {
         match error {
-            Bollard::DockerResponseServerError {
-                status_code,
-                message,
-            } => EngineError::from_answer(status_code, &message, what),
-            Bollard::RequestTimeoutError => EngineError::Hung {
-                what: what.to_owned(),
-                after: self.quick,
-            },
-            Bollard::SocketNotFoundError(path) => {
-                self.endpoint.unreachable(format!("no socket at `{path}`"))
+            Bollard::DockerResponseServerError { status_code, message } => {
+                EngineError::from_answer(status_code, &message, what)
             }
-            Bollard::HyperLegacyError { .. }
-            | Bollard::HyperResponseError { .. }
-            | Bollard::IOError { .. } => self.endpoint.unreachable(innermost(&error)),
-            other => EngineError::Api {
-                status: 0,
-                message: format!("the answer about {what} makes no sense: {other}"),
-            },
+            Bollard::RequestTimeoutError => EngineError::Hung { what: what.to_owned(), after: self.quick },
+            Bollard::SocketNotFoundError(path) => self.endpoint.unreachable(format!("no socket at `{path}`")),
+            Bollard::HyperLegacyError { .. } | Bollard::HyperResponseError { .. } | Bollard::IOError { .. } => {
+                self.endpoint.unreachable(innermost(&error))
+            }
+            other => {
+                EngineError::Api { status: 0, message: format!("the answer about {what} makes no sense: {other}") }
+            }
         }
     }
 
-    async fn list(
-        &self,
-        filter: Option<&str>,
-    ) -> Result<Vec<bollard::models::ContainerSummary>, EngineError> {
+    async fn list(&self, filter: Option<&str>) -> Result<Vec<bollard::models::ContainerSummary>, EngineError> {
         let docker = &self.ready().await?.docker;
-        let options = query::ListContainersOptions {
-            all: true,
-            filters: filter.map(label),
-            ..Default::default()
-        };
-        self.call(
-            "the list of containers",
-            self.quick,
-            docker.list_containers(Some(options)),
-        )
-        .await
+        let options = query::ListContainersOptions { all: true, filters: filter.map(label), ..Default::default() };
+        self.call("the list of containers", self.quick, docker.list_containers(Some(options))).await
     }
 }
 
@@ -220,9 +183,7 @@ fn gone_is_done(result: Result<(), EngineError>) -> Result<(), EngineError> {
 impl Engine for DockerEngine {
     async fn daemon(&self) -> Result<Daemon, EngineError> {
         let ready = self.ready().await?;
-        let info = self
-            .call("its identity", self.quick, ready.docker.info())
-            .await?;
+        let info = self.call("its identity", self.quick, ready.docker.info()).await?;
         let security = info.security_options.unwrap_or_default();
         Ok(Daemon {
             id: info.id.unwrap_or_default(),
@@ -243,85 +204,44 @@ impl Engine for DockerEngine {
         let list = self.list(None).await?.into_iter().map(convert::container);
         Ok(list
             .flat_map(|container| {
-                let Container {
-                    published,
-                    name,
-                    project,
-                    ..
-                } = container;
-                published
-                    .into_iter()
-                    .map(move |port| (port, name.clone(), project.clone()))
+                let Container { published, name, project, .. } = container;
+                published.into_iter().map(move |port| (port, name.clone(), project.clone()))
             })
             .collect())
     }
 
     async fn networks(&self, label_filter: Option<&str>) -> Result<Vec<Network>, EngineError> {
         let docker = &self.ready().await?.docker;
-        let options = query::ListNetworksOptions {
-            filters: label_filter.map(label),
-        };
-        let list = self
-            .call(
-                "the list of networks",
-                self.quick,
-                docker.list_networks(Some(options)),
-            )
-            .await?;
+        let options = query::ListNetworksOptions { filters: label_filter.map(label) };
+        let list = self.call("the list of networks", self.quick, docker.list_networks(Some(options))).await?;
         Ok(list.into_iter().map(convert::network).collect())
     }
 
     async fn volumes(&self, label_filter: Option<&str>) -> Result<Vec<Volume>, EngineError> {
         let docker = &self.ready().await?.docker;
-        let options = query::ListVolumesOptions {
-            filters: label_filter.map(label),
-        };
-        let list = self
-            .call(
-                "the list of volumes",
-                self.quick,
-                docker.list_volumes(Some(options)),
-            )
-            .await?;
-        Ok(list
-            .volumes
-            .unwrap_or_default()
-            .into_iter()
-            .map(convert::volume)
-            .collect())
+        let options = query::ListVolumesOptions { filters: label_filter.map(label) };
+        let list = self.call("the list of volumes", self.quick, docker.list_volumes(Some(options))).await?;
+        Ok(list.volumes.unwrap_or_default().into_iter().map(convert::volume).collect())
     }
 
     async fn volume_sizes(&self) -> Result<BTreeMap<String, i64>, EngineError> {
         // By hand: the library knows only the answer's newest shape.
         let (major, minor) = self.ready().await?.api;
-        let only = if (major, minor) >= (1, 42) {
-            "?type=volume"
-        } else {
-            ""
-        };
+        let only = if (major, minor) >= (1, 42) { "?type=volume" } else { "" };
         let path = format!("/v{major}.{minor}/system/df{only}");
         let what = "the sizes of volumes";
         let mut response = self.endpoint.get(&path, what, WALK).await?;
-        let body = response
-            .body
-            .collect()
-            .await
-            .map_err(|e| self.endpoint.unreachable(e.to_string()))?;
-        let json: serde_json::Value =
-            serde_json::from_slice(&body).map_err(|e| EngineError::Api {
-                status: 0,
-                message: format!("the answer about {what} makes no sense: {e}"),
-            })?;
-        let rows = json["Volumes"]
-            .as_array()
-            .or_else(|| json["VolumeUsage"]["Items"].as_array());
+        let body = response.body.collect().await.map_err(|e| self.endpoint.unreachable(e.to_string()))?;
+        let json: serde_json::Value = serde_json::from_slice(&body).map_err(|e| EngineError::Api {
+            status: 0,
+            message: format!("the answer about {what} makes no sense: {e}"),
+        })?;
+        let rows = json["Volumes"].as_array().or_else(|| json["VolumeUsage"]["Items"].as_array());
         Ok(rows
             .into_iter()
             .flatten()
             .filter_map(|row| {
-                let size = row["UsageData"]["Size"]
-                    .as_i64()
-                    .filter(|size| *size >= 0)?;
+                let size = row["UsageData"]["Size"].as_i64().filter(|size| *size >= 0)?;
                 Some((row["Name"].as_str()?.to_owned(), size))
             })
             .collect())
@@ -331,13 +251,7 @@ impl Engine for DockerEngine {
         let docker = &self.ready().await?.docker;
         let what = format!("container `{id}`");
         let options = None::<query::InspectContainerOptions>;
-        let found = self
-            .call(
-                &what,
-                self.quick,
-                docker.inspect_container(&encode(id), options),
-            )
-            .await?;
+        let found = self.call(&what, self.quick, docker.inspect_container(&encode(id), options)).await?;
         Ok(convert::detail(found))
     }
 
@@ -345,8 +259,7 @@ impl Engine for DockerEngine {
         let docker = &self.ready().await?.docker;
         let what = format!("container `{id}`");
         let options = None::<query::StartContainerOptions>;
-        self.call(&what, SLOW, docker.start_container(&encode(id), options))
-            .await
+        self.call(&what, SLOW, docker.start_container(&encode(id), options)).await
     }
 
     async fn stop(&self, id: &str, grace: Option<u32>) -> Result<(), EngineError> {
@@ -362,31 +275,15 @@ impl Engine for DockerEngine {
         };
         let options = query::StopContainerOptions { signal: None, t };
         let limit = self.quick + Duration::from_secs(wait);
-        self.call(
-            &what,
-            limit,
-            docker.stop_container(&encode(id), Some(options)),
-        )
-        .await
+        self.call(&what, limit, docker.stop_container(&encode(id), Some(options))).await
     }
 
     async fn kill(&self, id: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("container `{id}`");
-        let options = query::KillContainerOptions {
-            signal: "KILL".to_owned(),
-        };
-        match self
-            .call(
-                &what,
-                self.quick,
-                docker.kill_container(&encode(id), Some(options)),
-            )
-            .await
-        {
-            Err(EngineError::Conflict { message, .. }) if message.contains("is not running") => {
-                Ok(())
-            }
+        let options = query::KillContainerOptions { signal: "KILL".to_owned() };
+        match self.call(&what, self.quick, docker.kill_container(&encode(id), Some(options))).await {
+            Err(EngineError::Conflict { message, .. }) if message.contains("is not running") => Ok(()),
             other => other,
         }
     }
@@ -394,56 +291,30 @@ impl Engine for DockerEngine {
     async fn pause(&self, id: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("container `{id}`");
-        self.call(&what, self.quick, docker.pause_container(&encode(id)))
-            .await
+        self.call(&what, self.quick, docker.pause_container(&encode(id))).await
     }
 
     async fn unpause(&self, id: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("container `{id}`");
-        self.call(&what, self.quick, docker.unpause_container(&encode(id)))
-            .await
+        self.call(&what, self.quick, docker.unpause_container(&encode(id))).await
     }
 
     async fn rename(&self, id: &str, name: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("container name `{name}`");
-        let options = query::RenameContainerOptions {
-            name: name.to_owned(),
-        };
-        self.call(
-            &what,
-            self.quick,
-            docker.rename_container(&encode(id), options),
-        )
-        .await
+        let options = query::RenameContainerOptions { name: name.to_owned() };
+        self.call(&what, self.quick, docker.rename_container(&encode(id), options)).await
     }
 
-    async fn remove(
-        &self,
-        id: &str,
-        force: bool,
-        anonymous_volumes: bool,
-    ) -> Result<(), EngineError> {
+    async fn remove(&self, id: &str, force: bool, anonymous_volumes: bool) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("container `{id}`");
-        let options = query::RemoveContainerOptions {
-            v: anonymous_volumes,
-            force,
-            link: false,
-        };
-        let removal = self
-            .call(
-                &what,
-                SLOW,
-                docker.remove_container(&encode(id), Some(options)),
-            )
-            .await;
+        let options = query::RemoveContainerOptions { v: anonymous_volumes, force, link: false };
+        let removal = self.call(&what, SLOW, docker.remove_container(&encode(id), Some(options))).await;
         match gone_is_done(removal) {
             // Somebody else removes it: done once it is gone, so that its network can go next.
-            Err(EngineError::Conflict { message, .. })
-                if message.contains("already in progress") =>
-            {
+            Err(EngineError::Conflict { message, .. }) if message.contains("already in progress") => {
                 let begun = tokio::time::Instant::now();
                 while begun.elapsed() < SLOW {
                     match self.inspect(id).await {
@@ -452,10 +323,7 @@ impl Engine for DockerEngine {
                         Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     }
                 }
-                Err(EngineError::Hung {
-                    what: format!("the removal of {what}"),
-                    after: SLOW,
-                })
+                Err(EngineError::Hung { what: format!("the removal of {what}"), after: SLOW })
             }
             other => other,
         }
@@ -464,21 +332,11 @@ impl Engine for DockerEngine {
     async fn set_restart_policy(&self, id: &str, policy: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let Some(restart_policy) = convert::parse_restart_policy(policy) else {
-            return Err(EngineError::Invalid {
-                what: format!("`{policy}` is no restart policy"),
-            });
+            return Err(EngineError::Invalid { what: format!("`{policy}` is no restart policy") });
         };
         let what = format!("container `{id}`");
-        let body = bollard::models::ContainerUpdateBody {
-            restart_policy: Some(restart_policy),
-            ..Default::default()
-        };
-        self.call(
-            &what,
-            self.quick,
-            docker.update_container(&encode(id), body),
-        )
-        .await
+        let body = bollard::models::ContainerUpdateBody { restart_policy: Some(restart_policy), ..Default::default() };
+        self.call(&what, self.quick, docker.update_container(&encode(id), body)).await
     }
 
     async fn put_archive(&self, id: &str, path: &str, tar: Vec<u8>) -> Result<(), EngineError> {
@@ -491,12 +349,7 @@ impl Engine for DockerEngine {
             no_overwrite_dir_non_dir: None,
         };
         let body = bollard::body_full(tar.into());
-        self.call(
-            &what,
-            SLOW,
-            docker.upload_to_container(&encode(id), Some(options), body),
-        )
-        .await
+        self.call(&what, SLOW, docker.upload_to_container(&encode(id), Some(options), body)).await
     }
 
     async fn exec(&self, id: &str, request: &ExecRequest) -> Result<ExecOutcome, EngineError> {
@@ -506,10 +359,7 @@ impl Engine for DockerEngine {
         match tokio::time::timeout(request.limit, super::exec::run(docker, id, request)).await {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(error)) => Err(self.explain(error, &what)),
-            Err(_) => Err(EngineError::Hung {
-                what,
-                after: request.limit,
-            }),
+            Err(_) => Err(EngineError::Hung { what, after: request.limit }),
         }
     }
 
@@ -524,10 +374,7 @@ impl Engine for DockerEngine {
             endpoint: self.endpoint.clone(),
             quick: self.quick,
             ready: match self.ready.get() {
-                Some(ready) => OnceCell::new_with(Some(Ready {
-                    docker: ready.docker.clone(),
-                    api: ready.api,
-                })),
+                Some(ready) => OnceCell::new_with(Some(Ready { docker: ready.docker.clone(), api: ready.api })),
                 None => OnceCell::new(),
             },
         };
@@ -543,10 +390,7 @@ impl Engine for DockerEngine {
     async fn image(&self, name: &str) -> Result<Option<Image>, EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("image `{name}`");
-        match self
-            .call(&what, self.quick, docker.inspect_image(name))
-            .await
-        {
+        match self.call(&what, self.quick, docker.inspect_image(name)).await {
             Ok(found) => Ok(Some(convert::image(found))),
             Err(EngineError::ImageMissing { .. } | EngineError::NotFound { .. }) => Ok(None),
             Err(other) => Err(other),
@@ -556,21 +400,15 @@ impl Engine for DockerEngine {
     async fn tag(&self, image: &str, repository: &str, tag: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("image `{image}`");
-        let options = query::TagImageOptions {
-            repo: Some(repository.to_owned()),
-            tag: Some(tag.to_owned()),
-        };
-        self.call(&what, self.quick, docker.tag_image(image, Some(options)))
-            .await
+        let options = query::TagImageOptions { repo: Some(repository.to_owned()), tag: Some(tag.to_owned()) };
+        self.call(&what, self.quick, docker.tag_image(image, Some(options))).await
     }
 
     async fn remove_image(&self, name: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("image `{name}`");
         let options = None::<query::RemoveImageOptions>;
-        let removal = self
-            .call(&what, SLOW, docker.remove_image(name, options, None))
-            .await;
+        let removal = self.call(&what, SLOW, docker.remove_image(name, options, None)).await;
         gone_is_done(removal.map(|_| ()))
     }
 
@@ -578,14 +416,8 @@ impl Engine for DockerEngine {
         let docker = &self.ready().await?.docker;
         let what = format!("network `{id}`");
         // 403 stands for "has active endpoints" up to API 1.47 or so, 409 later.
-        let removal = match self
-            .call(&what, SLOW, docker.remove_network(&encode(id)))
-            .await
-        {
-            Err(EngineError::Api {
-                status: 403,
-                message,
-            }) => Err(EngineError::Conflict { what, message }),
+        let removal = match self.call(&what, SLOW, docker.remove_network(&encode(id))).await {
+            Err(EngineError::Api { status: 403, message }) => Err(EngineError::Conflict { what, message }),
             Err(EngineError::NotConnected { .. }) => Ok(()),
             other => other,
         };
@@ -596,10 +428,7 @@ impl Engine for DockerEngine {
         let docker = &self.ready().await?.docker;
         let what = format!("volume `{name}`");
         let options = None::<query::RemoveVolumeOptions>;
-        gone_is_done(
-            self.call(&what, SLOW, docker.remove_volume(&encode(name), options))
-                .await,
-        )
+        gone_is_done(self.call(&what, SLOW, docker.remove_volume(&encode(name), options)).await)
     }
 }
 

@@ -165,17 +165,11 @@ impl EngineError {
             return known;
         }
         match status {
-            404 if message.to_lowercase().contains("no such image") => Self::ImageMissing {
-                image: after(&message, "image: ").unwrap_or("?").to_owned(),
-                message,
-            },
-            404 => Self::NotFound {
-                what: what.to_owned(),
-            },
-            409 => Self::Conflict {
-                what: what.to_owned(),
-                message,
-            },
+            404 if message.to_lowercase().contains("no such image") => {
+                Self::ImageMissing { image: after(&message, "image: ").unwrap_or("?").to_owned(), message }
+            }
+            404 => Self::NotFound { what: what.to_owned() },
+            409 => Self::Conflict { what: what.to_owned(), message },
             _ => Self::Api { status, message },
         }
     }
@@ -184,9 +178,7 @@ impl EngineError {
     /// `State.Error` and in Compose's output.
     pub fn from_text(message: &str) -> Option<Self> {
         let lower = message.to_lowercase();
-        let bare = lower
-            .trim()
-            .trim_start_matches("error response from daemon: ");
+        let bare = lower.trim().trim_start_matches("error response from daemon: ");
         let has = |part: &str| lower.contains(part);
         let owned = || message.trim().to_owned();
         if has("port is already allocated") {
@@ -198,9 +190,7 @@ impl EngineError {
         }
         // Of an address within a network, Docker says only "Address already in use".
         let binds = has("bind") || has("listen") || has("host port");
-        if has("address already in use") && binds
-            || has("ports are not available") && !has("permission")
-        {
+        if has("address already in use") && binds || has("ports are not available") && !has("permission") {
             return Some(Self::PortTaken {
                 port: bound_port(message),
                 holder: "another process".to_owned(),

@@ -14,11 +14,7 @@ use super::http::encode;
 use super::{ExecOutcome, ExecRequest};
 
 /// Runs a command to its end. Without a limit: the caller sets one.
-pub(super) async fn run(
-    docker: &Docker,
-    id: &str,
-    request: &ExecRequest,
-) -> Result<ExecOutcome, Bollard> {
+pub(super) async fn run(docker: &Docker, id: &str, request: &ExecRequest) -> Result<ExecOutcome, Bollard> {
     let config = ExecConfig {
         attach_stdin: Some(request.stdin.is_some()),
         attach_stdout: Some(true),
@@ -31,17 +27,9 @@ pub(super) async fn run(
         ..Default::default()
     };
     let made = docker.create_exec(&encode(id), config).await?;
-    let options = StartExecOptions {
-        detach: false,
-        tty: false,
-        output_capacity: None,
-    };
+    let options = StartExecOptions { detach: false, tty: false, output_capacity: None };
     let mut outcome = ExecOutcome::default();
-    if let StartExecResults::Attached {
-        mut output,
-        mut input,
-    } = docker.start_exec(&made.id, Some(options)).await?
-    {
+    if let StartExecResults::Attached { mut output, mut input } = docker.start_exec(&made.id, Some(options)).await? {
         // At once, or a command that writes much before it reads all would block both sides.
         let feed = async {
             if let Some(bytes) = &request.stdin {
@@ -54,9 +42,9 @@ pub(super) async fn run(
             while let Some(piece) = output.next().await {
                 let (side, bytes) = match piece? {
                     LogOutput::StdErr { message } => (&mut outcome.stderr, message),
-                    LogOutput::StdOut { message }
-                    | LogOutput::StdIn { message }
-                    | LogOutput::Console { message } => (&mut outcome.stdout, message),
+                    LogOutput::StdOut { message } | LogOutput::StdIn { message } | LogOutput::Console { message } => {
+                        (&mut outcome.stdout, message)
+                    }
                 };
                 let room = request.max_output.saturating_sub(side.len());
                 side.extend_from_slice(&bytes[..bytes.len().min(room)]);

@@ -13,26 +13,16 @@ const BUILD_TAIL: usize = 20;
 ///
 /// The texts in the answer are copied from the output: mask known secrets before showing them.
 pub fn explain(output: &str) -> Option<EngineError> {
-    let lines: Vec<&str> = output
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let Some(error) = build(&lines) {
         return Some(error);
     }
     let found = lines.iter().rev().find_map(|line| {
-        conflict(line)
-            .or_else(|| image(line))
-            .or_else(|| EngineError::from_text(line))
-            .or_else(|| unreachable(line))
+        conflict(line).or_else(|| image(line)).or_else(|| EngineError::from_text(line)).or_else(|| unreachable(line))
     })?;
     match found {
         EngineError::ImageMissing { image, message } if image == "?" => {
-            Some(EngineError::ImageMissing {
-                image: pulling_service(&lines).unwrap_or(image),
-                message,
-            })
+            Some(EngineError::ImageMissing { image: pulling_service(&lines).unwrap_or(image), message })
         }
         other => Some(other),
     }
@@ -42,10 +32,7 @@ fn conflict(line: &str) -> Option<EngineError> {
     let (_, rest) = line.split_once("The container name ")?;
     let name = rest.split('"').nth(1)?.trim_start_matches('/');
     rest.contains("already in use")
-        .then(|| EngineError::Conflict {
-            what: format!("container name `{name}`"),
-            message: line.to_owned(),
-        })
+        .then(|| EngineError::Conflict { what: format!("container name `{name}`"), message: line.to_owned() })
 }
 
 /// A missing image, with the name in whichever of the forms the line has.
@@ -59,10 +46,7 @@ fn image(line: &str) -> Option<EngineError> {
         .or_else(|| between(line, "unable to get image '", "'"))
         .map(str::to_owned)
         .or_else(|| registry_url(line))?;
-    Some(EngineError::ImageMissing {
-        image: name,
-        message: line.to_owned(),
-    })
+    Some(EngineError::ImageMissing { image: name, message: line.to_owned() })
 }
 
 /// `web Error Get "https://…` names the service whose pull failed, where nothing names the image.
@@ -76,9 +60,7 @@ fn pulling_service(lines: &[&str]) -> Option<String> {
 /// `Get "https://host/v2/library/postgres/manifests/17": dial tcp …` gives `library/postgres:17`.
 /// A registry that does not answer at all (`Get "https://host/v2/": …`) leaves the name open.
 fn registry_url(line: &str) -> Option<String> {
-    let (_, url) = line
-        .split_once("\"https://")
-        .or_else(|| line.split_once("\"http://"))?;
+    let (_, url) = line.split_once("\"https://").or_else(|| line.split_once("\"http://"))?;
     let (url, _) = url.split_once('"')?;
     let (_, path) = url.split_once("/v2/")?;
     match path.split_once("/manifests/") {
@@ -104,10 +86,7 @@ fn build(lines: &[&str]) -> Option<EngineError> {
         return EngineError::from_text(lines[at]);
     }
     let tail = &lines[(at + 1).saturating_sub(BUILD_TAIL)..=at];
-    Some(EngineError::BuildFailed {
-        target,
-        message: tail.join("\n"),
-    })
+    Some(EngineError::BuildFailed { target, message: tail.join("\n") })
 }
 
 /// `> [web 2/3] RUN make:` gives `web`; a build of one service alone has only `[2/3]`.
@@ -119,15 +98,8 @@ fn step(line: &str) -> Option<&str> {
 
 fn unreachable(line: &str) -> Option<EngineError> {
     let (_, rest) = line.split_once("Cannot connect to the Docker daemon at ")?;
-    let endpoint = rest
-        .split(". ")
-        .next()
-        .unwrap_or(rest)
-        .trim_end_matches('.');
-    Some(EngineError::Unreachable {
-        endpoint: endpoint.to_owned(),
-        cause: "Compose could not connect".to_owned(),
-    })
+    let endpoint = rest.split(". ").next().unwrap_or(rest).trim_end_matches('.');
+    Some(EngineError::Unreachable { endpoint: endpoint.to_owned(), cause: "Compose could not connect".to_owned() })
 }
 
 fn between<'a>(line: &'a str, before: &str, behind: &str) -> Option<&'a str> {
@@ -158,18 +130,12 @@ mod tests {
                 r"Error response from daemon: failed to set up container networking: driver failed programming external connectivity on endpoint p-web-1 (0a1b): failed to bind host port for 127.0.0.1:20017:172.18.0.2:80/tcp: address already in use",
                 "another process",
             ),
-            (
-                r"failed to bind host port 127.0.0.1:20017/tcp: address already in use",
-                "another process",
-            ),
+            (r"failed to bind host port 127.0.0.1:20017/tcp: address already in use", "another process"),
             (
                 r"Error starting userland proxy: listen tcp6 [::1]:20017: bind: address already in use",
                 "another process",
             ),
-            (
-                r"Bind for :::20017 failed: port is already allocated",
-                "another container",
-            ),
+            (r"Bind for :::20017 failed: port is already allocated", "another container"),
             (
                 r"Ports are not available: exposing port TCP 127.0.0.1:20017 -> 0.0.0.0:0: listen tcp 127.0.0.1:20017: bind: address already in use",
                 "another process",
@@ -204,18 +170,9 @@ mod tests {
                 "failed to create network a_default: Error response from daemon: invalid pool request: Pool overlaps with other one on this address space",
                 "overlap",
             ),
-            (
-                "failed to register layer: write /usr/lib/x: no space left on device",
-                "space",
-            ),
-            (
-                "Error response from daemon: container 0a1b is not connected to the network a_default",
-                "network",
-            ),
-            (
-                "Error response from daemon: network 5d6e7f not found",
-                "network",
-            ),
+            ("failed to register layer: write /usr/lib/x: no space left on device", "space"),
+            ("Error response from daemon: container 0a1b is not connected to the network a_default", "network"),
+            ("Error response from daemon: network 5d6e7f not found", "network"),
         ];
         for (text, wanted) in cases {
             let got = match explain(text) {
@@ -244,10 +201,7 @@ mod tests {
                 "Error response from daemon: failed to resolve reference \"docker.io/library/postgres:99\": docker.io/library/postgres:99: not found",
                 "docker.io/library/postgres:99",
             ),
-            (
-                "Error response from daemon: No such image: postgres:99",
-                "postgres:99",
-            ),
+            ("Error response from daemon: No such image: postgres:99", "postgres:99"),
             (
                 "Error response from daemon: Get \"https://registry.example/v2/library/postgres/manifests/99\": dial tcp: lookup registry.example: no such host",
                 "library/postgres:99",
@@ -284,33 +238,21 @@ mod tests {
         let pull = "\u{20}a Pulling \n a Error Get \"https://registry.example/v2/\": dial tcp: no such host\nError response from daemon: Get \"https://registry.example/v2/\": dial tcp: no such host\n";
         match explain(pull) {
             Some(error @ EngineError::ImageMissing { .. }) => {
-                assert!(
-                    error
-                        .to_string()
-                        .starts_with("the image of service `a` is missing"),
-                    "{error}"
-                );
+                assert!(error.to_string().starts_with("the image of service `a` is missing"), "{error}");
             }
             other => panic!("{other:?}"),
         }
         // Compose 2.26 with BuildKit in the engine.
         let build = "#5 0.459 hello\n#5 ERROR: executor failed running [/bin/sh -c false]: exit code: 1\n------\n > [web 2/2] RUN false:\n0.459 hello\n------\nfailed to solve: executor failed running [/bin/sh -c false]: exit code: 1\n";
-        assert!(
-            matches!(explain(build), Some(EngineError::BuildFailed { target, .. }) if target == "web")
-        );
+        assert!(matches!(explain(build), Some(EngineError::BuildFailed { target, .. }) if target == "web"));
     }
 
     #[test]
     fn names_in_conflict_and_silence() {
         let text = "Error response from daemon: Conflict. The container name \"/db\" is already in use by container \"0a1b\". You have to remove (or rename) that container to be able to reuse that name.";
-        assert!(
-            matches!(explain(text), Some(EngineError::Conflict { what, .. }) if what.contains("`db`"))
-        );
+        assert!(matches!(explain(text), Some(EngineError::Conflict { what, .. }) if what.contains("`db`")));
         assert_eq!(explain(" Container p-web-1  Created\n"), None);
         assert_eq!(explain(""), None);
-        assert_eq!(
-            explain("Error response from daemon: Address already in use"),
-            None
-        );
+        assert_eq!(explain("Error response from daemon: Address already in use"), None);
     }
 }

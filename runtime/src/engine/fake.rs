@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::mpsc;
 
 use super::{
-    Container, Daemon, Detail, EngineError, Event, EventKind, ExecOutcome, ExecRequest, Health,
-    Image, LogLine, Network, Status, Volume,
+    Container, Daemon, Detail, EngineError, Event, EventKind, ExecOutcome, ExecRequest, Health, Image, LogLine,
+    Network, Status, Volume,
 };
 
 type OnExec = Box<dyn FnMut(&str, &ExecRequest) -> Result<ExecOutcome, EngineError>>;
@@ -108,16 +108,11 @@ impl FakeEngine {
     /// A container with this id, name `<project>-<service>-1`, labels of its own, in state
     /// `Created`. Change the fields and give it to [`Self::add_container`].
     pub fn sample(id: &str, project: &str, service: &str, labels: &[(&str, &str)]) -> Container {
-        let mut all: BTreeMap<String, String> = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
+        let mut all: BTreeMap<String, String> =
+            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         all.insert("com.docker.compose.project".to_owned(), project.to_owned());
         all.insert("com.docker.compose.service".to_owned(), service.to_owned());
-        all.insert(
-            "com.docker.compose.container-number".to_owned(),
-            "1".to_owned(),
-        );
+        all.insert("com.docker.compose.container-number".to_owned(), "1".to_owned());
         Container {
             id: id.to_owned(),
             name: format!("{project}-{service}-1"),
@@ -139,26 +134,17 @@ impl FakeEngine {
 
     /// Puts a container there, or in the place of the one with its id.
     pub fn add_container(&self, container: Container) {
-        self.state
-            .borrow_mut()
-            .containers
-            .insert(container.id.clone(), container);
+        self.state.borrow_mut().containers.insert(container.id.clone(), container);
     }
 
     /// What `inspect` says beyond the list: its status, health, name and labels stay the list's.
     pub fn add_detail(&self, detail: Detail) {
-        self.state
-            .borrow_mut()
-            .details
-            .insert(detail.id.clone(), detail);
+        self.state.borrow_mut().details.insert(detail.id.clone(), detail);
     }
 
     /// Puts a network there.
     pub fn add_network(&self, network: Network) {
-        self.state
-            .borrow_mut()
-            .networks
-            .insert(network.id.clone(), network);
+        self.state.borrow_mut().networks.insert(network.id.clone(), network);
     }
 
     /// Puts a volume of this size in bytes there.
@@ -170,10 +156,7 @@ impl FakeEngine {
 
     /// Puts an image there under a name.
     pub fn add_image(&self, name: &str, image: Image) {
-        self.state
-            .borrow_mut()
-            .images
-            .insert(name.to_owned(), image);
+        self.state.borrow_mut().images.insert(name.to_owned(), image);
     }
 
     /// A container's log.
@@ -192,12 +175,7 @@ impl FakeEngine {
     /// When there is none of that id.
     pub fn change(&self, id: &str, change: impl FnOnce(&mut Container)) {
         let mut state = self.state.borrow_mut();
-        change(
-            state
-                .containers
-                .get_mut(id)
-                .expect("a container of that id"),
-        );
+        change(state.containers.get_mut(id).expect("a container of that id"));
     }
 
     /// Lets one more writing call through: its line, or the start of it with a `*` at the end.
@@ -222,17 +200,11 @@ impl FakeEngine {
     /// The next call whose line is this one (or starts so, with a `*` at the end) fails; it changes
     /// nothing.
     pub fn fail_once(&self, call: &str, error: EngineError) {
-        self.state
-            .borrow_mut()
-            .failures
-            .push_back((call.to_owned(), error));
+        self.state.borrow_mut().failures.push_back((call.to_owned(), error));
     }
 
     /// Answers every `exec`; without it, all end with code 0 and no output.
-    pub fn on_exec(
-        &self,
-        answer: impl FnMut(&str, &ExecRequest) -> Result<ExecOutcome, EngineError> + 'static,
-    ) {
+    pub fn on_exec(&self, answer: impl FnMut(&str, &ExecRequest) -> Result<ExecOutcome, EngineError> + 'static) {
         self.state.borrow_mut().on_exec = Some(Box::new(answer));
     }
 
@@ -243,10 +215,7 @@ impl FakeEngine {
 
     /// The writing calls so far.
     pub fn writes(&self) -> Vec<String> {
-        self.calls()
-            .into_iter()
-            .filter(|call| !is_read(call))
-            .collect()
+        self.calls().into_iter().filter(|call| !is_read(call)).collect()
     }
 
     /// What `put_archive` got: container, path, archive.
@@ -282,25 +251,14 @@ impl FakeEngine {
         let mut state = self.state.borrow_mut();
         state.calls.push(call.to_owned());
         if state.strict && !is_read(call) {
-            match state
-                .expected
-                .iter()
-                .position(|pattern| fits(pattern, call))
-            {
+            match state.expected.iter().position(|pattern| fits(pattern, call)) {
                 Some(at) => {
                     state.expected.remove(at);
                 }
-                None => panic!(
-                    "no test expects the call `{call}`; still expected: {:?}",
-                    state.expected
-                ),
+                None => panic!("no test expects the call `{call}`; still expected: {:?}", state.expected),
             }
         }
-        match state
-            .failures
-            .iter()
-            .position(|(pattern, _)| fits(pattern, call))
-        {
+        match state.failures.iter().position(|(pattern, _)| fits(pattern, call)) {
             Some(at) => match state.failures.remove(at) {
                 Some((_, error)) => Err(error),
                 None => Ok(()),
@@ -322,9 +280,7 @@ impl FakeEngine {
             .map(|container| container.id.clone());
         match found {
             Some(id) => act(&mut state, &id),
-            None => Err(EngineError::NotFound {
-                what: format!("container `{id}`"),
-            }),
+            None => Err(EngineError::NotFound { what: format!("container `{id}`") }),
         }
     }
 
@@ -374,17 +330,14 @@ fn fits(pattern: &str, call: &str) -> bool {
 fn has_label(labels: &BTreeMap<String, String>, filter: Option<&str>) -> bool {
     match filter.map(|filter| filter.split_once('=').unwrap_or((filter, ""))) {
         None => true,
-        Some((key, wanted)) => labels.get(key).is_some_and(|value| {
-            value == wanted || !filter.is_some_and(|filter| filter.contains('='))
-        }),
+        Some((key, wanted)) => {
+            labels.get(key).is_some_and(|value| value == wanted || !filter.is_some_and(|filter| filter.contains('=')))
+        }
     }
 }
 
 fn lost() -> EngineError {
-    EngineError::Unreachable {
-        endpoint: "fake".to_owned(),
-        cause: "the event stream ended".to_owned(),
-    }
+    EngineError::Unreachable { endpoint: "fake".to_owned(), cause: "the event stream ended".to_owned() }
 }
 
 fn plain_detail(container: &Container) -> Detail {

@@ -28,34 +28,19 @@ impl Endpoint {
     pub(super) fn parse(host: &str) -> Result<Self, EngineError> {
         if let Some(path) = host.strip_prefix("unix://") {
             if path.is_empty() {
-                return Err(EngineError::Invalid {
-                    what: format!("endpoint `{host}` names no socket"),
-                });
+                return Err(EngineError::Invalid { what: format!("endpoint `{host}` names no socket") });
             }
             return Ok(Self::Unix(PathBuf::from(path)));
         }
-        let Some(rest) = host
-            .strip_prefix("tcp://")
-            .or_else(|| host.strip_prefix("http://"))
-        else {
-            return Err(EngineError::Invalid {
-                what: format!("endpoint `{host}` is neither `unix://` nor `tcp://`"),
-            });
+        let Some(rest) = host.strip_prefix("tcp://").or_else(|| host.strip_prefix("http://")) else {
+            return Err(EngineError::Invalid { what: format!("endpoint `{host}` is neither `unix://` nor `tcp://`") });
         };
         let authority = rest.trim_end_matches('/');
         if authority.is_empty() || authority.contains('/') {
-            return Err(EngineError::Invalid {
-                what: format!("endpoint `{host}` is no host and port"),
-            });
+            return Err(EngineError::Invalid { what: format!("endpoint `{host}` is no host and port") });
         }
-        let has_port = authority
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        Ok(Self::Tcp(if has_port {
-            authority.to_owned()
-        } else {
-            format!("{authority}:2375")
-        }))
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        Ok(Self::Tcp(if has_port { authority.to_owned() } else { format!("{authority}:2375") }))
     }
 
     /// As `DOCKER_HOST` would say it.
@@ -68,32 +53,17 @@ impl Endpoint {
 
     /// The error for a broken connection.
     pub(super) fn unreachable(&self, cause: impl Into<String>) -> EngineError {
-        EngineError::Unreachable {
-            endpoint: self.name(),
-            cause: cause.into(),
-        }
+        EngineError::Unreachable { endpoint: self.name(), cause: cause.into() }
     }
 
     /// Sends a GET and reads the head of the answer, both within `limit`.
     ///
     /// A status other than 2xx becomes an error about `what`.
-    pub(super) async fn get(
-        &self,
-        path: &str,
-        what: &str,
-        limit: Duration,
-    ) -> Result<Response, EngineError> {
+    pub(super) async fn get(&self, path: &str, what: &str, limit: Duration) -> Result<Response, EngineError> {
         let work = async {
-            let mut response = self
-                .send(path)
-                .await
-                .map_err(|e| self.unreachable(e.to_string()))?;
+            let mut response = self.send(path).await.map_err(|e| self.unreachable(e.to_string()))?;
             if !(200..300).contains(&response.status) {
-                let body = response
-                    .body
-                    .collect()
-                    .await
-                    .map_err(|e| self.unreachable(e.to_string()))?;
+                let body = response.body.collect().await.map_err(|e| self.unreachable(e.to_string()))?;
                 let message = serde_json::from_slice::<serde_json::Value>(&body)
                     .ok()
                     .and_then(|json| json["message"].as_str().map(str::to_owned))
@@ -102,27 +72,18 @@ impl Endpoint {
             }
             Ok(response)
         };
-        tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-            Err(EngineError::Hung {
-                what: what.to_owned(),
-                after: limit,
-            })
-        })
+        tokio::time::timeout(limit, work)
+            .await
+            .unwrap_or_else(|_| Err(EngineError::Hung { what: what.to_owned(), after: limit }))
     }
 
     async fn send(&self, path: &str) -> std::io::Result<Response> {
         let (stream, host): (Box<dyn Duplex>, &str) = match self {
             #[cfg(unix)]
-            Self::Unix(socket) => (
-                Box::new(tokio::net::UnixStream::connect(socket).await?),
-                "docker",
-            ),
+            Self::Unix(socket) => (Box::new(tokio::net::UnixStream::connect(socket).await?), "docker"),
             #[cfg(not(unix))]
             Self::Unix(_) => return Err(std::io::ErrorKind::Unsupported.into()),
-            Self::Tcp(authority) => (
-                Box::new(tokio::net::TcpStream::connect(authority.as_str()).await?),
-                authority,
-            ),
+            Self::Tcp(authority) => (Box::new(tokio::net::TcpStream::connect(authority.as_str()).await?), authority),
         };
         let mut stream = BufReader::new(stream);
         let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: sidestack\r\n\r\n");
@@ -162,33 +123,20 @@ impl Response {
                 headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
             }
         }
-        let find = |wanted: &str| {
-            headers
-                .iter()
-                .find(|(name, _)| name == wanted)
-                .map(|(_, value)| value.as_str())
+        let find = |wanted: &str| headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let framing = if find("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked")) {
+            Framing::Chunked
+        } else if let Some(length) = find("content-length").and_then(|v| v.parse().ok()) {
+            Framing::Length(length)
+        } else {
+            Framing::UntilClose
         };
-        let framing =
-            if find("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked")) {
-                Framing::Chunked
-            } else if let Some(length) = find("content-length").and_then(|v| v.parse().ok()) {
-                Framing::Length(length)
-            } else {
-                Framing::UntilClose
-            };
-        Ok(Self {
-            status,
-            headers,
-            body: Body { stream, framing },
-        })
+        Ok(Self { status, headers, body: Body { stream, framing } })
     }
 
     /// A header by its name in lower case.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(have, _)| have == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -274,10 +222,7 @@ impl Body {
 /// One line without its end. The end of the connection before it is an error.
 async fn line(stream: &mut BufReader<Box<dyn Duplex>>) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    stream
-        .take(LINE_LIMIT)
-        .read_until(b'\n', &mut bytes)
-        .await?;
+    stream.take(LINE_LIMIT).read_until(b'\n', &mut bytes).await?;
     if bytes.pop() != Some(b'\n') {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
@@ -312,32 +257,17 @@ mod tests {
 
     #[test]
     fn endpoints_are_read_as_docker_host_is() {
-        assert_eq!(
-            Endpoint::parse("unix:///run/d.sock"),
-            Ok(Endpoint::Unix("/run/d.sock".into()))
-        );
-        assert_eq!(
-            Endpoint::parse("tcp://127.0.0.1:2376/"),
-            Ok(Endpoint::Tcp("127.0.0.1:2376".into()))
-        );
-        assert_eq!(
-            Endpoint::parse("tcp://box"),
-            Ok(Endpoint::Tcp("box:2375".into()))
-        );
+        assert_eq!(Endpoint::parse("unix:///run/d.sock"), Ok(Endpoint::Unix("/run/d.sock".into())));
+        assert_eq!(Endpoint::parse("tcp://127.0.0.1:2376/"), Ok(Endpoint::Tcp("127.0.0.1:2376".into())));
+        assert_eq!(Endpoint::parse("tcp://box"), Ok(Endpoint::Tcp("box:2375".into())));
         for bad in ["", "unix://", "ssh://me@box", "tcp://", "/run/d.sock"] {
-            assert!(matches!(
-                Endpoint::parse(bad),
-                Err(EngineError::Invalid { .. })
-            ));
+            assert!(matches!(Endpoint::parse(bad), Err(EngineError::Invalid { .. })));
         }
     }
 
     #[test]
     fn encoding_leaves_no_delimiter() {
-        assert_eq!(
-            encode(r#"{"a":["b=c"]}"#),
-            "%7B%22a%22%3A%5B%22b%3Dc%22%5D%7D"
-        );
+        assert_eq!(encode(r#"{"a":["b=c"]}"#), "%7B%22a%22%3A%5B%22b%3Dc%22%5D%7D");
     }
 
     async fn answered(bytes: &'static [u8]) -> std::io::Result<Vec<u8>> {

@@ -34,8 +34,8 @@ pub use self::explain::explain;
 #[cfg(any(test, feature = "fake"))]
 pub use self::fake::FakeEngine;
 pub use self::types::{
-    Container, Daemon, Detail, Event, EventKind, ExecOutcome, ExecRequest, Health, HealthCheck,
-    Image, LogLine, LogRequest, LogSide, Mount, Network, Protocol, Published, Status, Volume,
+    Container, Daemon, Detail, Event, EventKind, ExecOutcome, ExecRequest, Health, HealthCheck, Image, LogLine,
+    LogRequest, LogSide, Mount, Network, Protocol, Published, Status, Volume,
 };
 
 /// Events as they come. It never ends silently: its last item is an error when the connection is
@@ -53,10 +53,7 @@ pub type PortHolder = (Published, String, Option<String>);
 /// Errors: [`EngineError::Unreachable`] when nothing listens, [`EngineError::Hung`] when no
 /// answer came within the limit (10 s; `stop` adds its grace, `exec` its own limit), otherwise
 /// what the daemon said.
-#[expect(
-    async_fn_in_trait,
-    reason = "everything runs on one thread; Send bounds would only be in the way"
-)]
+#[expect(async_fn_in_trait, reason = "everything runs on one thread; Send bounds would only be in the way")]
 pub trait Engine {
     /// The daemon's identity and version.
     async fn daemon(&self) -> Result<Daemon, EngineError>;
@@ -103,12 +100,7 @@ pub trait Engine {
 
     /// Remove a container; `force` also one that runs, `anonymous_volumes` with its anonymous
     /// volumes. One that is gone is success.
-    async fn remove(
-        &self,
-        id: &str,
-        force: bool,
-        anonymous_volumes: bool,
-    ) -> Result<(), EngineError>;
+    async fn remove(&self, id: &str, force: bool, anonymous_volumes: bool) -> Result<(), EngineError>;
 
     /// `no`, `always`, `unless-stopped`, `on-failure` or `on-failure:N`.
     async fn set_restart_policy(&self, id: &str, policy: &str) -> Result<(), EngineError>;

@@ -10,23 +10,12 @@ use futures_util::stream;
 use serde::Deserialize;
 
 use super::http::{Body, Endpoint, encode};
-use super::{
-    EngineError, Event, EventKind, EventStream, Health, LogLine, LogRequest, LogSide, LogStream,
-};
+use super::{EngineError, Event, EventKind, EventStream, Health, LogLine, LogRequest, LogSide, LogStream};
 
 /// A line longer than this is handed on in pieces, so that a container cannot fill our memory.
 const LINE_LIMIT: usize = 1024 * 1024;
 
-const ACTIONS: [&str; 8] = [
-    "start",
-    "die",
-    "oom",
-    "health_status",
-    "destroy",
-    "pause",
-    "unpause",
-    "restart",
-];
+const ACTIONS: [&str; 8] = ["start", "die", "oom", "health_status", "destroy", "pause", "unpause", "restart"];
 
 /// Subscribes. When it returns, the daemon has sent the head of its answer.
 ///
@@ -44,12 +33,7 @@ pub(super) async fn events(
         "label": [label_filter],
         "event": ACTIONS,
     });
-    let mut path = format!(
-        "/v{}.{}/events?filters={}",
-        api.0,
-        api.1,
-        encode(&filters.to_string())
-    );
+    let mut path = format!("/v{}.{}/events?filters={}", api.0, api.1, encode(&filters.to_string()));
     if matches!(endpoint, Endpoint::Unix(_))
         && let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH)
     {
@@ -58,18 +42,11 @@ pub(super) async fn events(
         let _ = write!(path, "&since={}.{:09}", now.as_secs(), now.subsec_nanos());
     }
     let response = endpoint.get(&path, "the event stream", limit).await?;
-    let state = EventReader {
-        endpoint: endpoint.clone(),
-        body: response.body,
-        buffer: Vec::new(),
-    };
-    Ok(Box::pin(stream::try_unfold(
-        state,
-        |mut state| async move {
-            let event = state.next().await?;
-            Ok(Some((event, state)))
-        },
-    )))
+    let state = EventReader { endpoint: endpoint.clone(), body: response.body, buffer: Vec::new() };
+    Ok(Box::pin(stream::try_unfold(state, |mut state| async move {
+        let event = state.next().await?;
+        Ok(Some((event, state)))
+    })))
 }
 
 struct EventReader {
@@ -94,9 +71,7 @@ impl EventReader {
                     return Err(self.endpoint.unreachable("the event stream ended"));
                 }
                 Err(error) => {
-                    return Err(self
-                        .endpoint
-                        .unreachable(format!("the event stream broke: {error}")));
+                    return Err(self.endpoint.unreachable(format!("the event stream broke: {error}")));
                 }
             }
         }
@@ -123,19 +98,12 @@ struct RawActor {
 }
 
 fn parse_event(line: &[u8]) -> Result<Event, EngineError> {
-    let raw: RawEvent = serde_json::from_slice(line).map_err(|e| EngineError::Api {
-        status: 0,
-        message: format!("an event makes no sense: {e}"),
-    })?;
+    let raw: RawEvent = serde_json::from_slice(line)
+        .map_err(|e| EngineError::Api { status: 0, message: format!("an event makes no sense: {e}") })?;
     let labels = raw.actor.attributes.unwrap_or_default();
     let kind = match raw.action.as_str() {
         "start" => EventKind::Start,
-        "die" => EventKind::Die {
-            code: labels
-                .get("exitCode")
-                .and_then(|code| code.parse().ok())
-                .unwrap_or(0),
-        },
+        "die" => EventKind::Die { code: labels.get("exitCode").and_then(|code| code.parse().ok()).unwrap_or(0) },
         "oom" => EventKind::Oom,
         "destroy" => EventKind::Destroy,
         "pause" => EventKind::Pause,
@@ -222,9 +190,7 @@ impl LogReader {
                     self.lines.finish(&mut self.ready)?;
                 }
                 Err(error) => {
-                    return Err(self
-                        .endpoint
-                        .unreachable(format!("the log broke off: {error}")));
+                    return Err(self.endpoint.unreachable(format!("the log broke off: {error}")));
                 }
             }
         }
@@ -251,13 +217,7 @@ struct Pending {
 
 impl Lines {
     fn new(tty: bool, timestamps: bool) -> Self {
-        Self {
-            tty,
-            timestamps,
-            raw: Vec::new(),
-            out: Pending::default(),
-            err: Pending::default(),
-        }
+        Self { tty, timestamps, raw: Vec::new(), out: Pending::default(), err: Pending::default() }
     }
 
     fn push(&mut self, bytes: &[u8], ready: &mut VecDeque<LogLine>) -> Result<(), EngineError> {
@@ -325,13 +285,7 @@ impl Lines {
 }
 
 impl Pending {
-    fn frame(
-        &mut self,
-        frame: &[u8],
-        side: LogSide,
-        timestamps: bool,
-        ready: &mut VecDeque<LogLine>,
-    ) {
+    fn frame(&mut self, frame: &[u8], side: LogSide, timestamps: bool, ready: &mut VecDeque<LogLine>) {
         let mut text = frame;
         if timestamps && let Some((time, rest)) = split_time(frame) {
             text = rest;
@@ -362,11 +316,7 @@ impl Pending {
                 bytes.pop();
             }
         }
-        ready.push_back(LogLine {
-            stream: side,
-            time: self.time.take(),
-            bytes,
-        });
+        ready.push_back(LogLine { stream: side, time: self.time.take(), bytes });
     }
 }
 
@@ -379,10 +329,7 @@ fn split_time(bytes: &[u8]) -> Option<(String, &[u8])> {
 }
 
 fn nonsense(why: &str) -> EngineError {
-    EngineError::Api {
-        status: 0,
-        message: format!("the log makes no sense: {why}"),
-    }
+    EngineError::Api { status: 0, message: format!("the log makes no sense: {why}") }
 }
 
 #[cfg(test)]
@@ -396,12 +343,7 @@ mod tests {
         bytes
     }
 
-    fn lines(
-        tty: bool,
-        timestamps: bool,
-        bytes: &[u8],
-        step: usize,
-    ) -> Result<Vec<LogLine>, EngineError> {
+    fn lines(tty: bool, timestamps: bool, bytes: &[u8], step: usize) -> Result<Vec<LogLine>, EngineError> {
         let mut lines = Lines::new(tty, timestamps);
         let mut ready = VecDeque::new();
         for piece in bytes.chunks(step) {
@@ -412,15 +354,7 @@ mod tests {
     }
 
     fn texts(lines: &[LogLine]) -> Vec<(LogSide, String)> {
-        lines
-            .iter()
-            .map(|line| {
-                (
-                    line.stream,
-                    String::from_utf8_lossy(&line.bytes).into_owned(),
-                )
-            })
-            .collect()
+        lines.iter().map(|line| (line.stream, String::from_utf8_lossy(&line.bytes).into_owned())).collect()
     }
 
     #[test]
@@ -442,11 +376,7 @@ mod tests {
         ]
         .map(|(side, text)| (side, text.to_owned()));
         for step in [1, 3, 7, 8, 1000] {
-            assert_eq!(
-                texts(&lines(false, false, &bytes, step).expect("lines")),
-                wanted,
-                "step {step}"
-            );
+            assert_eq!(texts(&lines(false, false, &bytes, step).expect("lines")), wanted, "step {step}");
         }
     }
 
@@ -456,10 +386,7 @@ mod tests {
         bytes.extend(frame(1, b"2026-11-30T22:00:00.000000002Z second\n"));
         let got = lines(false, true, &bytes, 5).expect("lines");
         assert_eq!(got.len(), 1);
-        assert_eq!(
-            got[0].time.as_deref(),
-            Some("2026-11-30T22:00:00.000000001Z")
-        );
+        assert_eq!(got[0].time.as_deref(), Some("2026-11-30T22:00:00.000000001Z"));
         assert_eq!(got[0].bytes, b"first second");
     }
 
@@ -467,17 +394,8 @@ mod tests {
     fn a_terminal_has_no_frames() {
         let bytes = b"2026-11-30T22:00:00.000000001Z hi\r\n2026-11-30T22:00:00.000000002Z prompt> ";
         let got = lines(true, true, bytes, 4).expect("lines");
-        assert_eq!(
-            texts(&got),
-            [
-                (LogSide::Out, "hi".to_owned()),
-                (LogSide::Out, "prompt> ".to_owned())
-            ]
-        );
-        assert_eq!(
-            got[1].time.as_deref(),
-            Some("2026-11-30T22:00:00.000000002Z")
-        );
+        assert_eq!(texts(&got), [(LogSide::Out, "hi".to_owned()), (LogSide::Out, "prompt> ".to_owned())]);
+        assert_eq!(got[1].time.as_deref(), Some("2026-11-30T22:00:00.000000002Z"));
     }
 
     #[test]
@@ -498,10 +416,8 @@ mod tests {
             (event.name.as_str(), event.service.as_deref(), event.time_ns),
             ("p-web-1", Some("web"), 1_000_000_005)
         );
-        let health = br#"{"Type":"container","Action":"health_status: unhealthy","Actor":{"ID":"c1","Attributes":null}}"#;
-        assert_eq!(
-            parse_event(health).expect("an event").kind,
-            EventKind::Health(Health::Unhealthy)
-        );
+        let health =
+            br#"{"Type":"container","Action":"health_status: unhealthy","Actor":{"ID":"c1","Attributes":null}}"#;
+        assert_eq!(parse_event(health).expect("an event").kind, EventKind::Health(Health::Unhealthy));
     }
 }

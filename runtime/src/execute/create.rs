@@ -12,7 +12,11 @@ use crate::secrets::SecretValue;
 impl<E: Engine> Execution<'_, E> {
     pub(super) async fn create(&self, services: &[(String, String)]) -> Result<()> {
         let Some(compose) = self.compose else {
-            return Err(Error::new(Kind::Failed, "compose-missing", "Compose is needed to create containers and was not found"));
+            return Err(Error::new(
+                Kind::Failed,
+                "compose-missing",
+                "Compose is needed to create containers and was not found",
+            ));
         };
         for (service, _) in services {
             self.say(service, Progress::Creating);
@@ -48,8 +52,11 @@ impl<E: Engine> Execution<'_, E> {
         if let Some(error) = explain(&output) {
             return Err(error.into());
         }
-        let mut error = Error::new(Kind::Failed, "create", format!("Compose could not create the containers (exit {})", exit.code));
-        for line in output.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect::<Vec<_>>().into_iter().rev() {
+        let mut error =
+            Error::new(Kind::Failed, "create", format!("Compose could not create the containers (exit {})", exit.code));
+        for line in
+            output.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect::<Vec<_>>().into_iter().rev()
+        {
             error = error.detail(line.trim());
         }
         Err(error.hint(format!("its whole output is in `{}`", self.lock.path().display())))

@@ -125,7 +125,8 @@ impl<E: Engine> Execution<'_, E> {
     /// A container of somebody else in the network is somebody else's business.
     async fn remove_network(&self, id: &str) -> Result<()> {
         self.engine.remove_network(id).await.map_err(|error| {
-            Error::from(error).hint("a container that is not this instance's is attached; `docker network inspect` names it")
+            Error::from(error)
+                .hint("a container that is not this instance's is attached; `docker network inspect` names it")
         })
     }
 

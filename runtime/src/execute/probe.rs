@@ -97,7 +97,9 @@ impl<E: Engine> Execution<'_, E> {
         let detail = self.engine.inspect(id).await?;
         Ok(match detail.status {
             Status::Running if detail.health == Health::Healthy => Some(Verdict::Ready),
-            Status::Running if detail.health == Health::Unhealthy => Some(Verdict::Failed("it is unhealthy".to_owned())),
+            Status::Running if detail.health == Health::Unhealthy => {
+                Some(Verdict::Failed("it is unhealthy".to_owned()))
+            }
             Status::Exited(0) if !restarts => Some(Verdict::Completed),
             Status::Exited(code) if !restarts => Some(Verdict::Failed(ended(code, detail.oom_killed))),
             Status::Dead | Status::Removing => Some(Verdict::Failed("its container is gone".to_owned())),
@@ -134,7 +136,10 @@ async fn settle(id: &str, restarts: bool, board: &Board) -> Verdict {
 fn is_passing(error: &EngineError) -> bool {
     matches!(
         error,
-        EngineError::Conflict { .. } | EngineError::NotFound { .. } | EngineError::Hung { .. } | EngineError::Api { .. }
+        EngineError::Conflict { .. }
+            | EngineError::NotFound { .. }
+            | EngineError::Hung { .. }
+            | EngineError::Api { .. }
     )
 }
 

@@ -80,7 +80,10 @@ impl<E: Engine> Execution<'_, E> {
         }
         board.set(name, Stage::Started);
         self.say(name, Progress::Starting);
-        if details.iter().any(|detail| detail.health_check.as_ref().is_some_and(|check| super::probe::command(check).is_some())) {
+        if details
+            .iter()
+            .any(|detail| detail.health_check.as_ref().is_some_and(|check| super::probe::command(check).is_some()))
+        {
             outcome.borrow_mut().has_health.insert(name.to_owned());
         }
         let anonymous = details.iter().flat_map(|d| &d.mounts).filter(|m| m.kind == "volume" && is_anonymous(&m.name));
@@ -168,7 +171,8 @@ impl<E: Engine> Execution<'_, E> {
         let id = container.id.as_str();
         let mut detail = self.engine.inspect(id).await?;
         let keeps_running = matches!(step, Step::Await { .. } | Step::Start { .. }) && detail.status.is_alive();
-        let ended_well = matches!(detail.status, crate::engine::Status::Exited(0)) && matches!(step, Step::Await { .. });
+        let ended_well =
+            matches!(detail.status, crate::engine::Status::Exited(0)) && matches!(step, Step::Await { .. });
         if keeps_running || ended_well {
             return Ok(detail);
         }
@@ -250,8 +254,10 @@ impl<E: Engine> Execution<'_, E> {
     /// Makes something inside; the command is idempotent, so that a server that is
     /// still busy may be asked again.
     async fn provision(&self, id: &str, provision: &Provisioning) -> Result<(), Trouble> {
-        let mut request =
-            ExecRequest::new(provision.command.iter().map(|word| filled(word, self.secrets)).collect::<Vec<_>>(), PROVISION);
+        let mut request = ExecRequest::new(
+            provision.command.iter().map(|word| filled(word, self.secrets)).collect::<Vec<_>>(),
+            PROVISION,
+        );
         request.user.clone_from(&provision.user);
         request.stdin = provision.stdin.as_ref().map(|text| filled(text, self.secrets).into_bytes());
         let mut pause = Duration::from_millis(100);

@@ -35,19 +35,32 @@ impl Session {
         let plan = self.planned(&instance, workspace.id, &content)?.plan;
         for service in services {
             if !plan.services.contains_key(service) {
-                let error = Error::new(Kind::NotFound, "no-service", format!("{} has no service `{service}`", instance.target));
+                let error =
+                    Error::new(Kind::NotFound, "no-service", format!("{} has no service `{service}`", instance.target));
                 return Err(match nearest(service, plan.services.keys().map(String::as_str)) {
                     Some(near) => error.hint(format!("did you mean `{near}`?")),
-                    None => error.hint(format!("it has {}", plan.services.keys().cloned().collect::<Vec<_>>().join(", "))),
+                    None => {
+                        error.hint(format!("it has {}", plan.services.keys().cloned().collect::<Vec<_>>().join(", ")))
+                    }
                 });
             }
         }
-        let chosen: BTreeSet<String> =
-            if services.is_empty() { plan.services.keys().cloned().collect() } else { services.iter().cloned().collect() };
+        let chosen: BTreeSet<String> = if services.is_empty() {
+            plan.services.keys().cloned().collect()
+        } else {
+            services.iter().cloned().collect()
+        };
         self.again(words, "restart", true, timeout, chosen)
     }
 
-    fn again(&self, words: &TargetWords, verb: &'static str, wait: bool, timeout: Duration, restart: BTreeSet<String>) -> Result<UpReport> {
+    fn again(
+        &self,
+        words: &TargetWords,
+        verb: &'static str,
+        wait: bool,
+        timeout: Duration,
+        restart: BTreeSet<String>,
+    ) -> Result<UpReport> {
         let instance = self.instance(words)?;
         let mut held = self.hold(&instance, verb, timeout.max(Duration::from_secs(10)))?;
         let revision = held.instance.revision.ok_or_else(|| nothing_yet(&held.instance.target.to_string()))?;
@@ -108,5 +121,6 @@ impl Session {
 }
 
 fn nothing_yet(target: &str) -> Error {
-    Error::new(Kind::NotFound, "no-revision", format!("{target} has never run a revision")).hint("`sidestack up` commits one")
+    Error::new(Kind::NotFound, "no-revision", format!("{target} has never run a revision"))
+        .hint("`sidestack up` commits one")
 }

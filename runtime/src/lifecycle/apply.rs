@@ -58,7 +58,13 @@ const QUARANTINE_MINUTES: i64 = 10;
 
 impl Session {
     /// See the module. The instance's revision is set to `revision`.
-    pub(crate) fn apply(&self, held: &mut Held, workspace_id: i64, revision: RevisionNumber, how: &How) -> Result<Applying> {
+    pub(crate) fn apply(
+        &self,
+        held: &mut Held,
+        workspace_id: i64,
+        revision: RevisionNumber,
+        how: &How,
+    ) -> Result<Applying> {
         let target = held.instance.target.clone();
         self.apply_inner(held, workspace_id, revision, how).map_err(|error| error.about(&target))
     }
@@ -119,8 +125,15 @@ impl Session {
             let limit = 131_066;
             let exposed = !planned.plan.exposed.is_empty();
             if exposed && value.expose().len() > limit {
-                return Err(Error::new(Kind::Usage, "value-too-long", format!("the value of `{reference}` has {} bytes; a variable holds at most {limit}", value.expose().len()))
-                    .hint("give it as a file"));
+                return Err(Error::new(
+                    Kind::Usage,
+                    "value-too-long",
+                    format!(
+                        "the value of `{reference}` has {} bytes; a variable holds at most {limit}",
+                        value.expose().len()
+                    ),
+                )
+                .hint("give it as a file"));
             }
         }
         check_sizes(&planned.plan)?;
@@ -188,7 +201,11 @@ impl Session {
             let good = last.as_ref().is_some_and(|last| {
                 last.outcome == Recorded::Ok && last.digest == prepared.digests.whole && last.revision == revision
             });
-            if good && instance.desired == Desired::Running && held.interrupted.is_none() && instance.revision == Some(revision) {
+            if good
+                && instance.desired == Desired::Running
+                && held.interrupted.is_none()
+                && instance.revision == Some(revision)
+            {
                 return Ok(Applying { changed: false, steps: Vec::new() });
             }
         }
@@ -225,10 +242,8 @@ impl Session {
             let source = mount.source.as_deref().unwrap_or_default();
             mount.kind == "bind" && !mount.read_only && std::path::Path::new(source).starts_with(folder)
         };
-        let Some((name, mount)) = plan
-            .services
-            .iter()
-            .find_map(|(name, service)| Some((name, service.compose.volumes.iter().find(writes)?)))
+        let Some((name, mount)) =
+            plan.services.iter().find_map(|(name, service)| Some((name, service.compose.volumes.iter().find(writes)?)))
         else {
             return Ok(());
         };
@@ -248,7 +263,13 @@ impl Session {
 
     /// Images under the names they have here: a pin in the place of a name that
     /// means another image by now, and no build where its result is there.
-    fn images(&self, stored: &sidestack_state::Revision, planned: &Planned, observed: &Observed, how: &How) -> Result<Images> {
+    fn images(
+        &self,
+        stored: &sidestack_state::Revision,
+        planned: &Planned,
+        observed: &Observed,
+        how: &How,
+    ) -> Result<Images> {
         let mut images = Images::default();
         let pins = self.store.pins(stored.id)?;
         for (name, service) in &planned.plan.services {
@@ -269,7 +290,10 @@ impl Session {
             if pinned.is_some() {
                 images.replace.insert(name.clone(), pin.image_id.clone());
             } else if there.is_some() {
-                self.warn(format!("the image that {} ran `{name}` with first is gone; `{image}` is another by now", stored.number));
+                self.warn(format!(
+                    "the image that {} ran `{name}` with first is gone; `{image}` is another by now",
+                    stored.number
+                ));
             }
         }
         Ok(images)
@@ -374,13 +398,22 @@ impl Session {
     }
 
     /// The images that a revision first ran with are its images for good.
-    fn pin(&self, instance: &Instance, revision: RevisionNumber, plan: &Plan, outcome: &Outcome, observed: &Observed) -> Result<()> {
+    fn pin(
+        &self,
+        instance: &Instance,
+        revision: RevisionNumber,
+        plan: &Plan,
+        outcome: &Outcome,
+        observed: &Observed,
+    ) -> Result<()> {
         let stored = self.store.revision(instance.environment, revision)?;
         let containers = outcome.containers.as_ref().unwrap_or(&observed.containers);
         let pinned = self.store.pins(stored.id)?;
         for container in containers {
             let Some(service) = &container.service else { continue };
-            let Some(image) = plan.services.get(service).and_then(|planned| planned.compose.image.as_ref()) else { continue };
+            let Some(image) = plan.services.get(service).and_then(|planned| planned.compose.image.as_ref()) else {
+                continue;
+            };
             if !pinned.contains_key(service) {
                 self.store.add_pin(stored.id, service, image, &container.image_id)?;
             }
@@ -399,7 +432,9 @@ fn check_sizes(plan: &Plan) -> Result<()> {
                 return Err(Error::new(
                     Kind::Usage,
                     "value-too-long",
-                    format!("`{key}` of `{name}` has {length} bytes; a variable holds at most {LIMIT}, its name included"),
+                    format!(
+                        "`{key}` of `{name}` has {length} bytes; a variable holds at most {LIMIT}, its name included"
+                    ),
                 )
                 .hint("give it as a file"));
             }
@@ -409,7 +444,13 @@ fn check_sizes(plan: &Plan) -> Result<()> {
 }
 
 /// What is known to be in Docker after a run of steps.
-fn new_record(mut record: Record, prepared: &Prepared, decision: &Decision, outcome: &Outcome, observed: &Observed) -> Record {
+fn new_record(
+    mut record: Record,
+    prepared: &Prepared,
+    decision: &Decision,
+    outcome: &Outcome,
+    observed: &Observed,
+) -> Record {
     let plan = &prepared.planned.plan;
     let digests = &prepared.digests;
     let created: BTreeSet<&str> = decision
@@ -432,9 +473,10 @@ fn new_record(mut record: Record, prepared: &Prepared, decision: &Decision, outc
         let ids: Vec<String> =
             containers.iter().filter(|c| c.service.as_deref() == Some(name)).map(|c| c.id.clone()).collect();
         let old = record.services.get(name).cloned().unwrap_or_default();
-        let started = decision.steps.iter().any(|step| {
-            matches!(step, Step::Start { service, .. } | Step::Restart { service, .. } if service == name)
-        });
+        let started = decision
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Start { service, .. } | Step::Restart { service, .. } if service == name));
         let mut completed: Vec<String> = old.completed.into_iter().filter(|id| ids.contains(id) && !started).collect();
         completed.extend(outcome.completed.get(name).into_iter().flatten().cloned());
         completed.dedup();
@@ -511,4 +553,3 @@ fn front(plan: &Plan) -> Option<String> {
     let ports = own.values().next()?;
     ports.iter().find_map(|port| port.url()).or_else(|| ports.first().map(|port| port.host()))
 }
-

@@ -96,7 +96,7 @@ impl Session {
             (Some(instance), _, _) => instance.target.instance.clone(),
             (None, Place::Beside, _) => InstanceName::of_revision(revision.unwrap_or(next)),
             (None, Place::New(name), Some(environment)) => self.new_name(environment, name.as_deref())?,
-            (None, Place::New(Some(name)), None) => name.parse().map_err(usage)?,
+            (None, Place::New(Some(name)), None) => name.parse().map_err(|error| usage(&error))?,
             (None, Place::Here, Some(environment)) => self.own_name(environment, &checkout)?,
             (None, Place::New(None) | Place::Here, None) => source::instance_name(&checkout),
         };
@@ -108,8 +108,8 @@ impl Session {
         let instance = match own {
             Some(instance) => Instance { revision, ..instance },
             None => {
-                let folder = Some(checkout.folder.clone());
-                imagined(&workspace, environment.as_ref(), stack.environment.clone(), name, revision, folder)
+                let folder = Some(checkout.folder);
+                imagined(&workspace, environment.as_ref(), stack.environment, name, revision, folder)
             }
         };
         self.foreseen(instance, workspace.id, &content, revision)
@@ -179,13 +179,12 @@ impl Session {
     fn likely_slot(&self) -> Option<Slot> {
         let mut taken = self.unusable_slots().unwrap_or_default();
         taken.extend(self.store.leases().ok()?.into_iter().map(|(slot, _)| slot));
-        Slot::all().find(|slot| {
-            !taken.contains(slot) && crate::ports::probe_block(slot.first_port(), Slot::PORTS).is_empty()
-        })
+        Slot::all()
+            .find(|slot| !taken.contains(slot) && crate::ports::probe_block(slot.first_port(), Slot::PORTS).is_empty())
     }
 }
 
-fn usage(error: sidestack_topology::names::NameError) -> Error {
+fn usage(error: &sidestack_topology::names::NameError) -> Error {
     Error::new(crate::error::Kind::Usage, "name", error.to_string())
 }
 

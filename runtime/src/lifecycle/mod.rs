@@ -39,12 +39,17 @@ impl Session {
             files::create_private_dir(folder)?;
         }
         let mut waiting = |holder: &str| self.note(format!("waiting for {holder}, which works on {}", instance.target));
-        let lock = InstanceLock::acquire(&path, verb, limit, &mut waiting).map_err(|error| Error::from(error).about(&instance.target))?;
+        let lock = InstanceLock::acquire(&path, verb, limit, &mut waiting)
+            .map_err(|error| Error::from(error).about(&instance.target))?;
         // Whoever held it may have changed or removed the instance.
-        let instance = self.store.instance_by_id(instance.id).map_err(|error| Error::from(error).about(&instance.target))?;
+        let instance =
+            self.store.instance_by_id(instance.id).map_err(|error| Error::from(error).about(&instance.target))?;
         let interrupted = self.store.intents_of(instance.id)?.into_iter().next();
         if let Some(intent) = &interrupted {
-            self.note(format!("`{}` on {} was interrupted; what is left of it is put right", intent.verb, instance.target));
+            self.note(format!(
+                "`{}` on {} was interrupted; what is left of it is put right",
+                intent.verb, instance.target
+            ));
         }
         Ok(Held { instance, lock, interrupted })
     }
@@ -57,7 +62,14 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn transition(&self, instance: &Instance, verb: &str, cause: &str, outcome: &str, detail: &str) -> Result<()> {
+    pub(crate) fn transition(
+        &self,
+        instance: &Instance,
+        verb: &str,
+        cause: &str,
+        outcome: &str,
+        detail: &str,
+    ) -> Result<()> {
         let transition = Transition {
             at: jiff::Timestamp::now(),
             verb: verb.to_owned(),
@@ -80,7 +92,8 @@ impl Session {
     pub(crate) fn is_right(&self, instance: &Instance, daemon: Daemon) -> Result<String> {
         if let Some(known) = instance.daemon.as_ref().filter(|known| **known != daemon.id) {
             let endpoint = self.endpoint()?;
-            let message = format!("{} lives on another Docker daemon ({known}) than `{}`", instance.target, endpoint.host);
+            let message =
+                format!("{} lives on another Docker daemon ({known}) than `{}`", instance.target, endpoint.host);
             return Err(Error::new(Kind::Conflict, "wrong-daemon", message)
                 .detail(format!("this one was chosen since {}", endpoint.rule))
                 .hint("choose the right one with --context or DOCKER_HOST")

@@ -53,7 +53,8 @@ impl Session {
         if tombstone.is_none() && !was && name != InstanceName::main() && spot.instance.is_some() {
             return Err(error);
         }
-        let target = Target { workspace: spot.workspace.name, environment: spot.environment.name, instance: name.clone() };
+        let target =
+            Target { workspace: spot.workspace.name, environment: spot.environment.name, instance: name.clone() };
         let mut done = Done { target, changed: false, kept: Vec::new(), removed: Vec::new() };
         let Some(tombstone) = tombstone else { return Ok(done) };
         let engine = self.engine()?;
@@ -96,7 +97,8 @@ impl Session {
         } else {
             self.halt(instance, &alive, None)?;
         }
-        let mut done = Done { target: instance.target.clone(), changed: true, kept: Vec::new(), removed: self.clear(instance)? };
+        let mut done =
+            Done { target: instance.target.clone(), changed: true, kept: Vec::new(), removed: self.clear(instance)? };
         if volumes {
             done.removed.extend(self.remove_volumes(instance)?);
         } else {

@@ -51,7 +51,8 @@ impl Session {
         let instance = &held.instance;
         let mut done = Done { target: instance.target.clone(), changed: false, kept: Vec::new(), removed: Vec::new() };
         let found = self.everything(instance)?;
-        let nothing = found.containers.is_empty() && found.networks.is_empty() && (!volumes || found.volumes.is_empty());
+        let nothing =
+            found.containers.is_empty() && found.networks.is_empty() && (!volumes || found.volumes.is_empty());
         if nothing && instance.desired == Desired::Stopped && held.interrupted.is_none() {
             done.kept = found.volumes.iter().map(|volume| volume.name.clone()).collect();
             return Ok(done);

@@ -70,7 +70,9 @@ impl Session {
         }
         let previous = held.instance.revision;
         match self.apply(&mut held, subject.workspace.id, subject.revision, &how) {
-            Ok(applying) if !applying.changed => Ok(unchanged(self.describe_instance(&held.instance, false)?, subject.committed)),
+            Ok(applying) if !applying.changed => {
+                Ok(unchanged(self.describe_instance(&held.instance, false)?, subject.committed))
+            }
             Ok(applying) => Ok(UpReport {
                 description: self.describe_instance(&held.instance, false)?,
                 changed: true,
@@ -117,7 +119,14 @@ impl Session {
     }
 
     /// After a move that failed: the last good revision again.
-    fn back(&self, held: &mut Held, subject: &Subject, previous: Option<RevisionNumber>, request: &UpRequest, error: Error) -> Error {
+    fn back(
+        &self,
+        held: &mut Held,
+        subject: &Subject,
+        previous: Option<RevisionNumber>,
+        request: &UpRequest,
+        error: Error,
+    ) -> Error {
         let moved = previous.filter(|previous| *previous != subject.revision);
         let applied = matches!(error.kind, Kind::Unhealthy | Kind::TimedOut | Kind::Failed);
         let (Some(previous), true, true) = (moved, applied, request.rollback) else { return error };
@@ -137,9 +146,14 @@ impl Session {
         let (kind, code) = (Kind::Unhealthy, "rolled-back");
         match self.apply(held, subject.workspace.id, good.revision, &how) {
             Ok(_) => {
-                let message = format!("{} could not be moved to {} and runs {} again: {}", held.instance.target, subject.revision, good.revision, error.message);
-                Error { kind, code, message, ..error }
-                    .hint(format!("`sidestack diff @{} @{}` shows what changed; --no-rollback leaves things for looking at", good.revision, subject.revision))
+                let message = format!(
+                    "{} could not be moved to {} and runs {} again: {}",
+                    held.instance.target, subject.revision, good.revision, error.message
+                );
+                Error { kind, code, message, ..error }.hint(format!(
+                    "`sidestack diff @{} @{}` shows what changed; --no-rollback leaves things for looking at",
+                    good.revision, subject.revision
+                ))
             }
             Err(again) => {
                 let detail = format!("going back to {} failed too: {}", good.revision, again.message);
@@ -161,7 +175,8 @@ impl Session {
         }
         let checkout = match existing.as_ref().and_then(|instance| instance.checkout.as_ref()) {
             Some(folder) => source::checkout(folder).map_err(|error| {
-                Error::from(error).hint("its folder is gone or holds no stack; `sidestack start` runs its last revision")
+                Error::from(error)
+                    .hint("its folder is gone or holds no stack; `sidestack start` runs its last revision")
             })?,
             None => self.checkout()?,
         };
@@ -169,7 +184,8 @@ impl Session {
             Some(instance) => Some(instance.target.environment.to_string()),
             None => words.environment.clone(),
         };
-        let reading = Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
+        let reading =
+            Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
         let committed = self.commit(&checkout, reading, request.message.as_deref())?;
         let number = committed.revision.number;
         let (name, pinned) = match (&existing, &request.place) {
@@ -196,9 +212,10 @@ impl Session {
     fn pinned_subject(&self, instance: &Instance) -> Result<Subject> {
         let workspace = self.store.workspace(&instance.target.workspace)?;
         let environment = self.store.environment(workspace.id, &instance.target.environment)?;
-        let revision = instance.revision.or_else(|| instance.target.instance.revision()).ok_or_else(|| {
-            Error::new(Kind::NotFound, "not-found", format!("{} has no revision", instance.target))
-        })?;
+        let revision = instance
+            .revision
+            .or_else(|| instance.target.instance.revision())
+            .ok_or_else(|| Error::new(Kind::NotFound, "not-found", format!("{} has no revision", instance.target)))?;
         Ok(Subject {
             workspace,
             environment,
@@ -213,13 +230,22 @@ impl Session {
     }
 
     /// `@r3` runs it in an instance of its own; `main@r1` moves `main`.
-    fn at_revision_subject(&self, words: &TargetWords, revision: RevisionNumber, request: &UpRequest) -> Result<Subject> {
+    fn at_revision_subject(
+        &self,
+        words: &TargetWords,
+        revision: RevisionNumber,
+        request: &UpRequest,
+    ) -> Result<Subject> {
         let spot = self.spot(words)?;
         let stored = self.store.revision(spot.environment.id, revision)?;
         let existing = match &spot.instance {
             Some(name) => Some(self.store.instance(spot.environment.id, name)?.ok_or_else(|| {
-                Error::new(Kind::NotFound, "not-found", format!("`{}/{}` has no instance `{name}`", spot.workspace.name, spot.environment.name))
-                    .hint(format!("`sidestack up @{revision}` runs it beside the others"))
+                Error::new(
+                    Kind::NotFound,
+                    "not-found",
+                    format!("`{}/{}` has no instance `{name}`", spot.workspace.name, spot.environment.name),
+                )
+                .hint(format!("`sidestack up @{revision}` runs it beside the others"))
             })?),
             None => None,
         };
@@ -267,7 +293,8 @@ impl Session {
         let digest = sidestack_state::digest_of(&checkout.folder.display().to_string());
         let stem: String = name.as_str().chars().take(15).collect();
         let text = format!("{}-{}", stem.trim_end_matches('-'), &digest[..4]);
-        text.parse().map_err(|error: sidestack_topology::names::NameError| Error::new(Kind::Usage, "name", error.to_string()))
+        text.parse()
+            .map_err(|error: sidestack_topology::names::NameError| Error::new(Kind::Usage, "name", error.to_string()))
     }
 
     /// A name for `--new`.
@@ -278,7 +305,8 @@ impl Session {
         if let Some(name) = name {
             let name = parse(name)?;
             if name.is_reserved() {
-                return Err(Error::new(Kind::Usage, "name", format!("`{name}` means something of its own")).hint("choose another name"));
+                return Err(Error::new(Kind::Usage, "name", format!("`{name}` means something of its own"))
+                    .hint("choose another name"));
             }
             if self.store.instance(environment.id, &name)?.is_some() {
                 return Err(Error::new(Kind::Conflict, "exists", format!("there is an instance `{name}` already"))

@@ -38,52 +38,28 @@ impl Session {
         layer: WriteLayer,
         assignments: &[(String, VariableValue)],
     ) -> Result<SetReport> {
-        refuse(
-            assignments
-                .iter()
-                .filter_map(|(key, value)| fault(key, Some(value))),
-        )?;
+        refuse(assignments.iter().filter_map(|(key, value)| fault(key, Some(value))))?;
         let place = self.place(words, layer)?;
-        self.change(
-            &place,
-            &assignments
-                .iter()
-                .map(|(key, value)| (key.as_str(), Some(value)))
-                .collect(),
-        )
+        self.change(&place, &assignments.iter().map(|(key, value)| (key.as_str(), Some(value))).collect())
     }
 
     /// Takes variables out of a layer: all of them or none. One that is not set is as it should be.
     ///
     /// # Errors
     /// Every name that cannot be; not found.
-    pub fn unset(
-        &self,
-        words: &TargetWords,
-        layer: WriteLayer,
-        keys: &[String],
-    ) -> Result<SetReport> {
+    pub fn unset(&self, words: &TargetWords, layer: WriteLayer, keys: &[String]) -> Result<SetReport> {
         refuse(keys.iter().filter_map(|key| fault(key, None)))?;
         let place = self.place(words, layer)?;
-        self.change(
-            &place,
-            &keys.iter().map(|key| (key.as_str(), None)).collect(),
-        )
+        self.change(&place, &keys.iter().map(|key| (key.as_str(), None)).collect())
     }
 
     fn place(&self, words: &TargetWords, layer: WriteLayer) -> Result<Place> {
         if words.revision.is_some() {
-            return Err(Error::new(
-                Kind::Usage,
-                "target",
-                "a revision has no variables that can be set",
-            )
-            .hint("name an instance, or use --environment or --workspace"));
+            return Err(Error::new(Kind::Usage, "target", "a revision has no variables that can be set")
+                .hint("name an instance, or use --environment or --workspace"));
         }
         let in_words = |environment: Option<i64>| {
-            self.instance(words)
-                .ok()
-                .filter(|instance| environment.is_none_or(|id| id == instance.environment))
+            self.instance(words).ok().filter(|instance| environment.is_none_or(|id| id == instance.environment))
         };
         // A workspace can be meant before it has an environment.
         if layer == WriteLayer::Workspace
@@ -91,25 +67,13 @@ impl Session {
             && let Some((_, workspace)) = self.here()?
         {
             let (scope, name) = (Scope::Workspace(workspace.id), workspace.name.to_string());
-            return Ok(Place {
-                scope,
-                kind: LayerKind::Workspace,
-                name,
-                instance: in_words(None),
-                workspace,
-            });
+            return Ok(Place { scope, kind: LayerKind::Workspace, name, instance: in_words(None), workspace });
         }
         Ok(match layer {
             WriteLayer::Workspace => {
                 let workspace = self.spot(words)?.workspace;
                 let (scope, name) = (Scope::Workspace(workspace.id), workspace.name.to_string());
-                Place {
-                    scope,
-                    kind: LayerKind::Workspace,
-                    name,
-                    instance: in_words(None),
-                    workspace,
-                }
+                Place { scope, kind: LayerKind::Workspace, name, instance: in_words(None), workspace }
             }
             WriteLayer::Environment => {
                 let spot = self.spot(words)?;
@@ -128,22 +92,12 @@ impl Session {
                 let instance = self.instance(words)?;
                 let workspace = self.store.workspace(&instance.target.workspace)?;
                 let (scope, name) = (Scope::Instance(instance.id), instance.target.to_string());
-                Place {
-                    scope,
-                    kind: LayerKind::Instance,
-                    name,
-                    instance: Some(instance),
-                    workspace,
-                }
+                Place { scope, kind: LayerKind::Instance, name, instance: Some(instance), workspace }
             }
         })
     }
 
-    fn change(
-        &self,
-        place: &Place,
-        wanted: &BTreeMap<&str, Option<&VariableValue>>,
-    ) -> Result<SetReport> {
+    fn change(&self, place: &Place, wanted: &BTreeMap<&str, Option<&VariableValue>>) -> Result<SetReport> {
         let changed = self.store.atomically(|store| -> Result<Vec<String>> {
             let mut changed = Vec::new();
             for (key, value) in wanted {
@@ -160,33 +114,16 @@ impl Session {
         let removes = wanted.values().all(Option::is_none);
         let unreached = match &place.instance {
             Some(instance) if !removes => self.reached(instance).map_or_else(Vec::new, |reached| {
-                wanted
-                    .keys()
-                    .filter(|key| !reached.contains(**key))
-                    .map(|key| (*key).to_owned())
-                    .collect()
+                wanted.keys().filter(|key| !reached.contains(**key)).map(|key| (*key).to_owned()).collect()
             }),
             _ => Vec::new(),
         };
-        let behind = if changed.is_empty() {
-            Vec::new()
-        } else {
-            self.behind(place, &changed)?
-        };
-        Ok(SetReport {
-            changed,
-            place: place.name.clone(),
-            behind,
-            unreached,
-        })
+        let behind = if changed.is_empty() { Vec::new() } else { self.behind(place, &changed)? };
+        Ok(SetReport { changed, place: place.name.clone(), behind, unreached })
     }
 
     /// Running instances whose containers have another value than they would get now.
-    fn behind(
-        &self,
-        place: &Place,
-        changed: &[String],
-    ) -> Result<Vec<sidestack_topology::names::Target>> {
+    fn behind(&self, place: &Place, changed: &[String]) -> Result<Vec<sidestack_topology::names::Target>> {
         let mut behind = Vec::new();
         for instance in self.store.instances_of(place.workspace.id)? {
             let within = match place.scope {
@@ -201,11 +138,8 @@ impl Session {
                 continue;
             }
             let layers = self.layers(&instance, place.workspace.id)?;
-            let above = |key: &String| {
-                layers
-                    .iter()
-                    .any(|layer| layer.kind > place.kind && layer.values.contains_key(key))
-            };
+            let above =
+                |key: &String| layers.iter().any(|layer| layer.kind > place.kind && layer.values.contains_key(key));
             // When it cannot be planned, nobody knows what it would get.
             let reached = self.reached(&instance);
             let gets = |key: &String| reached.as_ref().is_none_or(|reached| reached.contains(key));
@@ -222,31 +156,9 @@ impl Session {
         let planned = self.planned_as_it_is(instance).ok()?;
         let mut reached = BTreeSet::new();
         for service in planned.draft.services.keys() {
-            reached.extend(
-                planned
-                    .plan
-                    .container_variables
-                    .get(service)
-                    .into_iter()
-                    .flat_map(BTreeMap::keys)
-                    .cloned(),
-            );
-            reached.extend(
-                planned
-                    .draft
-                    .wanted
-                    .get(service)
-                    .into_iter()
-                    .flatten()
-                    .cloned(),
-            );
-            for template in planned
-                .draft
-                .templates
-                .get(service)
-                .into_iter()
-                .flat_map(BTreeMap::values)
-            {
+            reached.extend(planned.plan.container_variables.get(service).into_iter().flat_map(BTreeMap::keys).cloned());
+            reached.extend(planned.draft.wanted.get(service).into_iter().flatten().cloned());
+            for template in planned.draft.templates.get(service).into_iter().flat_map(BTreeMap::values) {
                 reached.extend(template.names().into_iter().map(str::to_owned));
             }
         }
@@ -264,14 +176,9 @@ fn refuse(faults: impl Iterator<Item = Error>) -> Result<()> {
             let error = Error::new(
                 Kind::Usage,
                 "variable",
-                format!(
-                    "{} of the variables cannot be; none was changed",
-                    faults.len()
-                ),
+                format!("{} of the variables cannot be; none was changed", faults.len()),
             );
-            Err(faults
-                .into_iter()
-                .fold(error, |error, fault| error.detail(fault.message)))
+            Err(faults.into_iter().fold(error, |error, fault| error.detail(fault.message)))
         }
     }
 }
@@ -281,26 +188,19 @@ fn fault(key: &str, value: Option<&VariableValue>) -> Option<Error> {
     let usage = |message: String| Error::new(Kind::Usage, "variable", message);
     if let Err(reason) = check_variable_name(key) {
         let shown: String = key.chars().take(60).collect();
-        return Some(usage(format!(
-            "the name `{}` {reason}",
-            shown.escape_debug()
-        )));
+        return Some(usage(format!("the name `{}` {reason}", shown.escape_debug())));
     }
     if value.is_some() && is_placement_key(key) {
-        let error = usage(format!(
-            "`{key}` says where an instance stands and cannot be set"
-        ));
+        let error = usage(format!("`{key}` says where an instance stands and cannot be set"));
         return Some(error.hint("choose another name"));
     }
     match value? {
-        VariableValue::Literal(text) if text.contains('\0') => Some(usage(format!(
-            "the value of `{key}` holds a NUL, which no variable can"
-        ))),
+        VariableValue::Literal(text) if text.contains('\0') => {
+            Some(usage(format!("the value of `{key}` holds a NUL, which no variable can")))
+        }
         VariableValue::Literal(text) if text.len() > LONGEST => {
-            let error = usage(format!(
-                "the value of `{key}` has {} bytes; a variable holds at most {LONGEST}",
-                text.len()
-            ));
+            let error =
+                usage(format!("the value of `{key}` has {} bytes; a variable holds at most {LONGEST}", text.len()));
             Some(error.hint("put it into a file and set the file's path"))
         }
         VariableValue::Literal(text) if secret::forged(text) => Some(usage(format!(
@@ -308,9 +208,9 @@ fn fault(key: &str, value: Option<&VariableValue>) -> Option<Error> {
         ))),
         VariableValue::Literal(_) => None,
         VariableValue::Secret(reference) => match reference.parse::<Reference>() {
-            Ok(_) if secret::forged(reference) => Some(usage(format!(
-                "the reference for `{key}` holds a character that none may have"
-            ))),
+            Ok(_) if secret::forged(reference) => {
+                Some(usage(format!("the reference for `{key}` holds a character that none may have")))
+            }
             Ok(_) => None,
             Err(error) => Some(usage(format!("the reference for `{key}` is none: {error}"))),
         },
@@ -322,9 +222,7 @@ mod tests {
     use super::*;
 
     fn told(key: &str, value: &VariableValue) -> String {
-        fault(key, Some(value))
-            .map(|error| error.message)
-            .unwrap_or_default()
+        fault(key, Some(value)).map(|error| error.message).unwrap_or_default()
     }
 
     #[test]
@@ -339,11 +237,7 @@ mod tests {
             ("1A", literal("x"), "begins with a digit"),
             ("A-B", literal("x"), "may hold only"),
             ("SIDESTACK_SLOT", literal("x"), "where an instance stands"),
-            (
-                "COMPOSE_PROJECT_NAME",
-                literal("x"),
-                "where an instance stands",
-            ),
+            ("COMPOSE_PROJECT_NAME", literal("x"), "where an instance stands"),
             ("A", literal("canary\0"), "NUL"),
             ("A", literal("canary\u{E0F0}"), "U+E0F0"),
             ("A", secret("canary"), "is none"),
@@ -351,10 +245,7 @@ mod tests {
         for (key, value, wanted) in table {
             let message = told(key, &value);
             assert_eq!(message.is_empty(), wanted.is_empty(), "{key}: {message}");
-            assert!(
-                message.contains(wanted) && !message.contains("canary"),
-                "{key}: {message}"
-            );
+            assert!(message.contains(wanted) && !message.contains("canary"), "{key}: {message}");
         }
     }
 
@@ -362,10 +253,7 @@ mod tests {
     fn the_limit_is_named() {
         assert_eq!(told("A", &VariableValue::Literal("x".repeat(LONGEST))), "");
         let message = told("A", &VariableValue::Literal("x".repeat(LONGEST + 1)));
-        assert!(
-            message.contains("131067") && message.contains("131066"),
-            "{message}"
-        );
+        assert!(message.contains("131067") && message.contains("131066"), "{message}");
     }
 
     #[test]

@@ -25,27 +25,16 @@ pub(super) struct Joined {
 
 /// Whether asking again later may help.
 pub(super) fn is_lost(error: &EngineError) -> bool {
-    matches!(
-        error,
-        EngineError::Unreachable { .. } | EngineError::Hung { .. }
-    )
+    matches!(error, EngineError::Unreachable { .. } | EngineError::Hung { .. })
 }
 
 /// The containers of a scope, one-off ones left out.
-pub(super) async fn list(
-    engine: &impl Engine,
-    scope: Scope<'_>,
-) -> Result<Vec<Container>, EngineError> {
+pub(super) async fn list(engine: &impl Engine, scope: Scope<'_>) -> Result<Vec<Container>, EngineError> {
     let mut containers = engine.containers(scope.filter).await?;
     containers.retain(|container| {
-        container
-            .labels
-            .get(INSTALL_LABEL)
-            .is_some_and(|id| id == scope.install)
-            && !container.oneoff
+        container.labels.get(INSTALL_LABEL).is_some_and(|id| id == scope.install) && !container.oneoff
     });
-    containers
-        .sort_by(|a, b| (&a.service, a.number, a.created).cmp(&(&b.service, b.number, b.created)));
+    containers.sort_by(|a, b| (&a.service, a.number, a.created).cmp(&(&b.service, b.number, b.created)));
     Ok(containers)
 }
 

@@ -22,27 +22,17 @@ impl Session {
     /// Not found; Docker unreachable.
     pub fn describe(&self, words: &TargetWords, sizes: bool) -> Result<Description> {
         let instance = self.instance(words)?;
-        let mut description = self
-            .describe_instance(&instance, sizes)
-            .map_err(|error| error.about(&instance.target))?;
+        let mut description =
+            self.describe_instance(&instance, sizes).map_err(|error| error.about(&instance.target))?;
         description.variables = self.counted(&instance).unwrap_or_default();
         Ok(description)
     }
 
     /// The same of an instance at hand, without counting its variables: one list, and the record.
-    pub(crate) fn describe_instance(
-        &self,
-        instance: &Instance,
-        sizes: bool,
-    ) -> Result<Description> {
+    pub(crate) fn describe_instance(&self, instance: &Instance, sizes: bool) -> Result<Description> {
         let last = self.store.last_applied(instance.id)?;
-        let record = last
-            .as_ref()
-            .map(|applied| Record::parse(&applied.record))
-            .unwrap_or_default();
-        let failed = last
-            .as_ref()
-            .is_some_and(|applied| applied.outcome != Outcome::Ok);
+        let record = last.as_ref().map(|applied| Record::parse(&applied.record)).unwrap_or_default();
+        let failed = last.as_ref().is_some_and(|applied| applied.outcome != Outcome::Ok);
         let was_good = match &last {
             Some(applied) if applied.outcome == Outcome::Ok => true,
             Some(_) => self.store.last_good(instance.id)?.is_some(),
@@ -64,15 +54,10 @@ impl Session {
             failed,
             was_good,
             any: !containers.is_empty(),
-            alive: containers
-                .iter()
-                .any(|container| container.status.is_alive()),
+            alive: containers.iter().any(|container| container.status.is_alive()),
         };
         let states: Vec<_> = parts.values().cloned().collect();
-        let services = parts
-            .into_iter()
-            .map(|(name, state)| view(name, &state, &record, &containers))
-            .collect();
+        let services = parts.into_iter().map(|(name, state)| view(name, &state, &record, &containers)).collect();
         let (branch, folder_missing) = Folders::default().look(instance.checkout.as_deref());
         Ok(Description {
             instance: instance.clone(),
@@ -93,12 +78,7 @@ impl Session {
         if let Some(number) = instance.revision {
             let (_, content) = self.content(instance.environment, number)?;
             let planned = self.planned(instance, self.workspace_of(instance)?, &content)?;
-            for variable in planned
-                .plan
-                .container_variables
-                .values()
-                .flat_map(BTreeMap::values)
-            {
+            for variable in planned.plan.container_variables.values().flat_map(BTreeMap::values) {
                 *counts.entry(variable.layer).or_default() += 1;
             }
         }
@@ -106,35 +86,18 @@ impl Session {
     }
 }
 
-fn view(
-    name: &str,
-    state: &state::ServiceState,
-    record: &Record,
-    containers: &[&Container],
-) -> ServiceView {
-    let own = containers
-        .iter()
-        .find(|container| container.service.as_deref() == Some(name));
+fn view(name: &str, state: &state::ServiceState, record: &Record, containers: &[&Container]) -> ServiceView {
+    let own = containers.iter().find(|container| container.service.as_deref() == Some(name));
     let known = record.services.get(name);
-    let image = known
-        .map(|known| known.image.clone())
-        .filter(|image| !image.is_empty());
+    let image = known.map(|known| known.image.clone()).filter(|image| !image.is_empty());
     ServiceView {
         name: name.to_owned(),
         state: state.word.clone(),
         health: state.health.map(str::to_owned),
         ready: state.ready(),
-        image: image
-            .or_else(|| own.map(|container| container.image.clone()))
-            .unwrap_or_default(),
-        image_id: own
-            .map(|container| container.image_id.clone())
-            .filter(|id| !id.is_empty()),
-        addresses: known
-            .into_iter()
-            .flat_map(|known| &known.addresses)
-            .map(address)
-            .collect(),
+        image: image.or_else(|| own.map(|container| container.image.clone())).unwrap_or_default(),
+        image_id: own.map(|container| container.image_id.clone()).filter(|id| !id.is_empty()),
+        addresses: known.into_iter().flat_map(|known| &known.addresses).map(address).collect(),
     }
 }
 
@@ -167,16 +130,12 @@ async fn volumes(
         .collect();
     if sizes || observed.containers.is_empty() {
         let labelled = engine.volumes(Some(&observe::filter(uid))).await?;
-        let ours = labelled.into_iter().filter(|v| {
-            v.labels.get(INSTALL_LABEL).is_some_and(|id| id == install) && !v.anonymous
-        });
+        let ours = labelled
+            .into_iter()
+            .filter(|v| v.labels.get(INSTALL_LABEL).is_some_and(|id| id == install) && !v.anonymous);
         names.extend(ours.map(|volume| volume.name));
     }
-    let measured = if sizes && !names.is_empty() {
-        engine.volume_sizes().await?
-    } else {
-        BTreeMap::new()
-    };
+    let measured = if sizes && !names.is_empty() { engine.volume_sizes().await? } else { BTreeMap::new() };
     Ok(names
         .into_iter()
         .map(|name| {
@@ -193,15 +152,11 @@ mod tests {
 
     #[test]
     fn volumes_cost_a_call_only_when_containers_cannot_tell() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let fake = FakeEngine::new();
-        let labels: BTreeMap<String, String> = [
-            (INSTALL_LABEL.to_owned(), "i".to_owned()),
-            ("dev.sidestack.instance-id".to_owned(), "u".to_owned()),
-        ]
-        .into();
+        let labels: BTreeMap<String, String> =
+            [(INSTALL_LABEL.to_owned(), "i".to_owned()), ("dev.sidestack.instance-id".to_owned(), "u".to_owned())]
+                .into();
         let volume = |name: &str, labels: &BTreeMap<String, String>| Volume {
             name: name.to_owned(),
             labels: labels.clone(),
@@ -214,25 +169,14 @@ mod tests {
         fake.add_volume(volume("theirs", &foreign), 9);
         let mut container = FakeEngine::sample("c", "p", "db", &[]);
         container.mounts = vec!["data".to_owned(), "0".repeat(64)];
-        let observed = Observed {
-            containers: vec![container],
-            ..Observed::default()
-        };
+        let observed = Observed { containers: vec![container], ..Observed::default() };
         let ask = |observed: &Observed, sizes| {
-            let found = runtime
-                .block_on(volumes(&fake, "i", "u", observed, sizes))
-                .unwrap();
-            found
-                .into_iter()
-                .map(|v| (v.name, v.bytes))
-                .collect::<Vec<_>>()
+            let found = runtime.block_on(volumes(&fake, "i", "u", observed, sizes)).unwrap();
+            found.into_iter().map(|v| (v.name, v.bytes)).collect::<Vec<_>>()
         };
         assert_eq!(ask(&observed, false), [("data".to_owned(), None)]);
         assert!(fake.calls().is_empty());
-        assert_eq!(
-            ask(&Observed::default(), false),
-            [("data".to_owned(), None)]
-        );
+        assert_eq!(ask(&Observed::default(), false), [("data".to_owned(), None)]);
         assert_eq!(ask(&observed, true), [("data".to_owned(), Some(7))]);
     }
 }

@@ -23,12 +23,7 @@ impl Session {
     ///
     /// # Errors
     /// Not found; Docker unreachable at the start.
-    pub fn events(
-        &self,
-        words: &TargetWords,
-        all: bool,
-        sink: &mut dyn FnMut(EventEntry),
-    ) -> Result<()> {
+    pub fn events(&self, words: &TargetWords, all: bool, sink: &mut dyn FnMut(EventEntry)) -> Result<()> {
         let install = self.store.install_id();
         let (filter, target) = if all {
             (observe::install_filter(install), String::new())
@@ -37,15 +32,7 @@ impl Session {
             (observe::filter(&instance.uid), instance.target.to_string())
         };
         let engine = self.engine()?;
-        match self.wait(follow(
-            engine,
-            Scope {
-                filter: &filter,
-                install,
-            },
-            &target,
-            sink,
-        )) {
+        match self.wait(follow(engine, Scope { filter: &filter, install }, &target, sink)) {
             Err(error) if error.kind == Kind::Cancelled => Ok(()),
             other => other,
         }
@@ -65,10 +52,7 @@ impl Last {
     fn of(container: &Container) -> Self {
         Self {
             target: target_of(&container.labels),
-            service: container
-                .service
-                .clone()
-                .unwrap_or_else(|| container.name.clone()),
+            service: container.service.clone().unwrap_or_else(|| container.name.clone()),
             status: container.status,
             health: container.health,
         }
@@ -94,32 +78,15 @@ impl Last {
 type Known = BTreeMap<String, Last>;
 
 fn known(containers: &[Container]) -> Known {
-    containers
-        .iter()
-        .map(|container| (container.id.clone(), Last::of(container)))
-        .collect()
+    containers.iter().map(|container| (container.id.clone(), Last::of(container))).collect()
 }
 
 fn target_of(labels: &BTreeMap<String, String>) -> String {
-    let part = |key: &str| {
-        labels
-            .get(&format!("dev.sidestack.{key}"))
-            .map_or("?", String::as_str)
-    };
-    format!(
-        "{}/{}/{}",
-        part("workspace"),
-        part("environment"),
-        part("instance")
-    )
+    let part = |key: &str| labels.get(&format!("dev.sidestack.{key}")).map_or("?", String::as_str);
+    format!("{}/{}/{}", part("workspace"), part("environment"), part("instance"))
 }
 
-async fn follow(
-    engine: &impl Engine,
-    scope: Scope<'_>,
-    target: &str,
-    sink: &mut dyn FnMut(EventEntry),
-) -> Result<()> {
+async fn follow(engine: &impl Engine, scope: Scope<'_>, target: &str, sink: &mut dyn FnMut(EventEntry)) -> Result<()> {
     let about = |kind: &str, detail: String| EventEntry {
         time: Timestamp::now().to_string(),
         target: target.to_owned(),
@@ -156,14 +123,12 @@ async fn follow(
 
 /// What an event says of a container from now on.
 fn note(known: &mut Known, event: &Event) {
-    let last = known
-        .entry(event.container.clone())
-        .or_insert_with(|| Last {
-            target: target_of(&event.labels),
-            service: event.service.clone().unwrap_or_else(|| event.name.clone()),
-            status: Status::Created,
-            health: Health::None,
-        });
+    let last = known.entry(event.container.clone()).or_insert_with(|| Last {
+        target: target_of(&event.labels),
+        service: event.service.clone().unwrap_or_else(|| event.name.clone()),
+        status: Status::Created,
+        health: Health::None,
+    });
     match &event.kind {
         EventKind::Start => last.health = Health::None,
         EventKind::Health(health) => last.health = *health,
@@ -212,25 +177,18 @@ fn missed(before: &Known, now: &Known) -> Vec<EventEntry> {
         kind: "resumed".to_owned(),
         detail,
     };
-    let gone = before
-        .iter()
-        .filter(|(id, _)| !now.contains_key(*id))
-        .map(|(_, last)| entry(last, "is gone".to_owned()));
+    let gone =
+        before.iter().filter(|(id, _)| !now.contains_key(*id)).map(|(_, last)| entry(last, "is gone".to_owned()));
     let other = now.iter().filter_map(|(id, last)| match before.get(id) {
         None => Some(entry(last, format!("is new, {}", last.word()))),
         // A health that only began is no news.
         Some(old)
             if old.word() == last.word()
-                || (old.status == last.status
-                    && old.health == Health::None
-                    && last.health == Health::Starting) =>
+                || (old.status == last.status && old.health == Health::None && last.health == Health::Starting) =>
         {
             None
         }
-        Some(old) => Some(entry(
-            last,
-            format!("was {}, is {}", old.word(), last.word()),
-        )),
+        Some(old) => Some(entry(last, format!("was {}, is {}", old.word(), last.word()))),
     });
     gone.chain(other).collect()
 }
@@ -251,22 +209,13 @@ mod tests {
             ("dev.sidestack.instance", "main"),
         ];
         for id in ["a", "b"] {
-            fake.add_container(Container {
-                status: Status::Running,
-                ..FakeEngine::sample(id, "p", id, &labels)
-            });
+            fake.add_container(Container { status: Status::Running, ..FakeEngine::sample(id, "p", id, &labels) });
         }
         let told = std::cell::RefCell::new(Vec::new());
         let mut sink = |e: EventEntry| {
-            told.borrow_mut().push(format!(
-                "{} {} {} {}",
-                e.target, e.service, e.kind, e.detail
-            ));
+            told.borrow_mut().push(format!("{} {} {} {}", e.target, e.service, e.kind, e.detail));
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let script = async {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -276,10 +225,7 @@ mod tests {
                 fake.change("b", |container| container.status = Status::Exited(137));
                 tokio::time::sleep(std::time::Duration::from_millis(400)).await;
             };
-            let scope = Scope {
-                filter: "dev.sidestack.install=i",
-                install: "i",
-            };
+            let scope = Scope { filter: "dev.sidestack.install=i", install: "i" };
             tokio::select! {
                 result = follow(&fake, scope, "", &mut sink) => panic!("it ended: {result:?}"),
                 () = script => {}
@@ -288,23 +234,14 @@ mod tests {
         let told = told.into_inner();
         assert_eq!(told[0], "shop/dev/main a die exit 1");
         assert!(told[1].contains("lost"), "{told:?}");
-        assert_eq!(
-            told[2..],
-            ["shop/dev/main b resumed was running, is exited 137"]
-        );
+        assert_eq!(told[2..], ["shop/dev/main b resumed was running, is exited 137"]);
     }
 
     #[test]
     fn nothing_missed_is_nothing_told() {
-        let container = Container {
-            status: Status::Running,
-            ..FakeEngine::sample("a", "p", "a", &[])
-        };
+        let container = Container { status: Status::Running, ..FakeEngine::sample("a", "p", "a", &[]) };
         let before = known(std::slice::from_ref(&container));
-        let starting = known(&[Container {
-            health: Health::Starting,
-            ..container
-        }]);
+        let starting = known(&[Container { health: Health::Starting, ..container }]);
         assert!(missed(&before, &before).is_empty());
         assert!(missed(&before, &starting).is_empty());
         assert_eq!(missed(&before, &Known::new())[0].detail, "is gone");

@@ -33,8 +33,9 @@ impl Session {
     pub fn exec(&self, words: &TargetWords, options: &ExecOptions) -> Result<i32> {
         let instance = self.instance(words)?;
         if options.command.is_empty() {
-            return Err(Error::new(Kind::Usage, "command", "no command is given")
-                .hint("`sidestack exec SERVICE -- COMMAND`"));
+            return Err(
+                Error::new(Kind::Usage, "command", "no command is given").hint("`sidestack exec SERVICE -- COMMAND`")
+            );
         }
         let record = self.record_of(&instance)?;
         let containers = self.containers(&instance)?;
@@ -46,17 +47,9 @@ impl Session {
         .map_err(|error| error.about(&instance.target))
     }
 
-    fn through_cli(
-        &self,
-        program: &PathBuf,
-        container: &Container,
-        options: &ExecOptions,
-    ) -> Result<i32> {
+    fn through_cli(&self, program: &PathBuf, container: &Container, options: &ExecOptions) -> Result<i32> {
         let mut command = Command::new(program);
-        command
-            .args(arguments(&container.id, options))
-            .env_clear()
-            .envs(base_environment(&self.env));
+        command.args(arguments(&container.id, options)).env_clear().envs(base_environment(&self.env));
         command.env("DOCKER_HOST", &self.endpoint()?.host);
         if let Some(term) = self.env.get("TERM") {
             command.env("TERM", term);
@@ -64,11 +57,7 @@ impl Session {
         // Ctrl-C is the command's: the session's own handling, in place since the first wait, keeps
         // the signal from ending us.
         let status = command.status().map_err(|cause| {
-            Error::new(
-                Kind::Failed,
-                "exec",
-                format!("cannot run `{}`: {cause}", program.display()),
-            )
+            Error::new(Kind::Failed, "exec", format!("cannot run `{}`: {cause}", program.display()))
         })?;
         Ok(code(status))
     }
@@ -83,22 +72,16 @@ impl Session {
         request.max_output = KEPT;
         if !std::io::stdin().is_terminal() {
             let mut input = Vec::new();
-            std::io::stdin().read_to_end(&mut input).map_err(|cause| {
-                Error::new(
-                    Kind::Failed,
-                    "exec",
-                    format!("standard input cannot be read: {cause}"),
-                )
-            })?;
+            std::io::stdin()
+                .read_to_end(&mut input)
+                .map_err(|cause| Error::new(Kind::Failed, "exec", format!("standard input cannot be read: {cause}")))?;
             request.stdin = Some(input);
         }
         let engine = self.engine()?;
         let outcome = self.wait(async { Ok(engine.exec(&container.id, &request).await?) })?;
         // The command's own streams, as the docker CLI would have written them; a reader that went
         // away has no more use for them.
-        let _ = std::io::stdout()
-            .write_all(&outcome.stdout)
-            .and_then(|()| std::io::stdout().flush());
+        let _ = std::io::stdout().write_all(&outcome.stdout).and_then(|()| std::io::stdout().flush());
         let _ = std::io::stderr().write_all(&outcome.stderr);
         Ok(i32::try_from(outcome.code).unwrap_or(-1))
     }
@@ -116,23 +99,14 @@ fn chosen<'c>(
     if !known.contains(service) {
         return Err(unknown_service(target, service, &known));
     }
-    let own: Vec<&Container> = containers
-        .iter()
-        .filter(|container| container.service.as_deref() == Some(service))
-        .collect();
+    let own: Vec<&Container> =
+        containers.iter().filter(|container| container.service.as_deref() == Some(service)).collect();
     let number = options.number.max(1);
     let Some(container) = own.iter().find(|container| container.number == number) else {
-        let error = Error::new(
-            Kind::NotFound,
-            "not-found",
-            format!("`{service}` of {target} has no container {number}"),
-        )
-        .about(target);
-        let numbers = own
-            .iter()
-            .map(|container| container.number.to_string())
-            .collect::<Vec<_>>()
-            .join(", ");
+        let error =
+            Error::new(Kind::NotFound, "not-found", format!("`{service}` of {target} has no container {number}"))
+                .about(target);
+        let numbers = own.iter().map(|container| container.number.to_string()).collect::<Vec<_>>().join(", ");
         return Err(if own.is_empty() {
             error.hint(format!("`sidestack start {target}` makes it"))
         } else {
@@ -149,16 +123,15 @@ fn chosen<'c>(
     };
     Err(Error::new(Kind::Failed, "not-running", format!("`{service}` of {target} is not running: it {state}"))
         .about(target)
-        .hint(format!("`sidestack start {target}` starts it; `sidestack logs -i {target} {service}` shows what it wrote")))
+        .hint(format!(
+            "`sidestack start {target}` starts it; `sidestack logs -i {target} {service}` shows what it wrote"
+        )))
 }
 
 /// What the docker CLI is called with. Standard input is always handed on, as in
 /// `sidestack exec db -- psql < dump.sql`.
 fn arguments(container: &str, options: &ExecOptions) -> Vec<String> {
-    let mut arguments = vec![
-        "exec".to_owned(),
-        if options.interactive { "-it" } else { "-i" }.to_owned(),
-    ];
+    let mut arguments = vec!["exec".to_owned(), if options.interactive { "-it" } else { "-i" }.to_owned()];
     for (flag, value) in [("--user", &options.user), ("--workdir", &options.workdir)] {
         if let Some(value) = value {
             arguments.push(format!("{flag}={value}"));
@@ -173,8 +146,7 @@ fn arguments(container: &str, options: &ExecOptions) -> Vec<String> {
 fn docker_cli(env: &BTreeMap<String, OsString>) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let runs = |path: &PathBuf| {
-        std::fs::metadata(path)
-            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     // A relative folder would be found differently from wherever the command is run.
     std::env::split_paths(env.get("PATH")?)
@@ -185,10 +157,7 @@ fn docker_cli(env: &BTreeMap<String, OsString>) -> Option<PathBuf> {
 
 fn code(status: std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
-    status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .unwrap_or(-1)
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
 #[cfg(test)]
@@ -206,12 +175,7 @@ mod tests {
     }
 
     fn options(service: &str, number: u32) -> ExecOptions {
-        ExecOptions {
-            service: service.to_owned(),
-            command: vec!["sh".to_owned()],
-            number,
-            ..ExecOptions::default()
-        }
+        ExecOptions { service: service.to_owned(), command: vec!["sh".to_owned()], number, ..ExecOptions::default() }
     }
 
     #[test]
@@ -226,13 +190,8 @@ mod tests {
             container("web", 2, Status::Exited(3)),
             container("db", 1, Status::Paused),
         ];
-        let record = Record {
-            services: [("cron".to_owned(), ServiceRecord::default())].into(),
-            ..Record::default()
-        };
-        let ask = |service: &str, number| {
-            chosen(&target(), &record, &containers, &options(service, number))
-        };
+        let record = Record { services: [("cron".to_owned(), ServiceRecord::default())].into(), ..Record::default() };
+        let ask = |service: &str, number| chosen(&target(), &record, &containers, &options(service, number));
         assert_eq!(ask("web", 1).unwrap().id, "web");
         // 0 is what no number is.
         assert_eq!(ask("web", 0).unwrap().number, 1);
@@ -241,20 +200,13 @@ mod tests {
             ("db", 1, Kind::Failed, "is paused", "start"),
             ("web", 3, Kind::NotFound, "no container 3", "it has 1, 2"),
             ("cron", 1, Kind::NotFound, "no container 1", "makes it"),
-            (
-                "wep",
-                1,
-                Kind::NotFound,
-                "no service `wep`",
-                "did you mean `web`?",
-            ),
+            ("wep", 1, Kind::NotFound, "no service `wep`", "did you mean `web`?"),
         ];
         for (service, number, kind, message, hint) in table {
             let error = ask(service, number).unwrap_err();
             assert_eq!(error.kind, kind, "{error}");
             assert!(
-                error.message.contains(message)
-                    && error.hint.as_deref().unwrap_or_default().contains(hint),
+                error.message.contains(message) && error.hint.as_deref().unwrap_or_default().contains(hint),
                 "{error:?}"
             );
         }
@@ -265,10 +217,7 @@ mod tests {
         let mut options = options("web", 1);
         options.user = Some("-x".to_owned());
         options.command = vec!["--help".to_owned()];
-        assert_eq!(
-            arguments("c1", &options),
-            ["exec", "-i", "--user=-x", "c1", "--help"]
-        );
+        assert_eq!(arguments("c1", &options), ["exec", "-i", "--user=-x", "c1", "--help"]);
         options.interactive = true;
         assert_eq!(arguments("c1", &options)[1], "-it");
     }

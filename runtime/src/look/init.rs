@@ -14,12 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::session::Session;
 
 /// What Compose looks for, first wins.
-const COMPOSE_FILES: [&str; 4] = [
-    "compose.yaml",
-    "compose.yml",
-    "docker-compose.yml",
-    "docker-compose.yaml",
-];
+const COMPOSE_FILES: [&str; 4] = ["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
 
 /// Images that are a module's, by the last part of their name.
 const ENGINES: [(&str, &str); 6] = [
@@ -45,31 +40,17 @@ impl Session {
     /// When there is one already, unless `force`; when it cannot be written.
     pub fn init(&self, force: bool) -> Result<InitReport> {
         let path = self.folder.join(manifest::FILE);
-        let compose = COMPOSE_FILES
-            .iter()
-            .map(|name| self.folder.join(name))
-            .find(|path| path.is_file());
+        let compose = COMPOSE_FILES.iter().map(|name| self.folder.join(name)).find(|path| path.is_file());
         let found = compose.as_deref().map(read_services);
         let folder = std::fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
-        let folder = folder
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let (workspace, _) = names::derive(&folder, "stack");
-        let file = compose
-            .as_deref()
-            .and_then(Path::file_name)
-            .map(|name| name.to_string_lossy().into_owned());
+        let file = compose.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let text = text(&workspace, file.as_deref(), found.as_deref());
         // What we write ourselves must be what we read.
-        Document::parse(manifest::FILE, text.as_bytes())
-            .map_err(|fault| Error::invalid(vec![fault]))?;
+        Document::parse(manifest::FILE, text.as_bytes()).map_err(|fault| Error::invalid(vec![fault]))?;
         write(&path, &text, force)?;
-        Ok(InitReport {
-            path,
-            text,
-            from_compose: compose,
-        })
+        Ok(InitReport { path, text, from_compose: compose })
     }
 }
 
@@ -82,50 +63,32 @@ fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     } else {
         options.create_new(true)
     };
-    options
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|cause| {
-            if cause.kind() == std::io::ErrorKind::AlreadyExists {
-                Error::new(
-                    Kind::Conflict,
-                    "exists",
-                    format!("`{}` is there already", path.display()),
-                )
+    options.open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(|cause| {
+        if cause.kind() == std::io::ErrorKind::AlreadyExists {
+            Error::new(Kind::Conflict, "exists", format!("`{}` is there already", path.display()))
                 .hint("`sidestack init --force` writes over it")
-            } else {
-                Error::new(
-                    Kind::Failed,
-                    "file",
-                    format!("cannot write `{}`: {cause}", path.display()),
-                )
-            }
-        })
+        } else {
+            Error::new(Kind::Failed, "file", format!("cannot write `{}`: {cause}", path.display()))
+        }
+    })
 }
 
 /// The services of a compose file as it stands; none when it cannot be read, which `up` will tell
 /// better.
 fn read_services(path: &Path) -> Vec<Found> {
     let file = path.display().to_string();
-    let root = std::fs::read(path)
-        .ok()
-        .and_then(|bytes| yaml::read::<Value>(&file, &bytes).ok());
+    let root = std::fs::read(path).ok().and_then(|bytes| yaml::read::<Value>(&file, &bytes).ok());
     services_of(root.as_ref())
 }
 
 fn services_of(root: Option<&Value>) -> Vec<Found> {
-    let services = root
-        .and_then(|root| root.get("services"))
-        .and_then(Value::as_object);
+    let services = root.and_then(|root| root.get("services")).and_then(Value::as_object);
     services
         .into_iter()
         .flatten()
         .map(|(name, service)| Found {
             name: name.clone(),
-            image: service
-                .get("image")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            image: service.get("image").and_then(Value::as_str).map(str::to_owned),
         })
         .collect()
 }
@@ -141,17 +104,8 @@ fn engine_of(image: &str) -> Option<String> {
     let last = name.rsplit('/').next().unwrap_or(name);
     let (_, module) = ENGINES.iter().find(|(image, _)| *image == last)?;
     let entry = catalog::builtin().get(module)?;
-    let wanted: String = tag
-        .trim_start_matches("pg")
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    match entry
-        .module
-        .versions
-        .iter()
-        .find(|version| version.version == wanted)
-    {
+    let wanted: String = tag.trim_start_matches("pg").chars().take_while(char::is_ascii_digit).collect();
+    match entry.module.versions.iter().find(|version| version.version == wanted) {
         Some(version) => Some(format!("{module}@{}", version.version)),
         None => Some((*module).to_owned()),
     }
@@ -180,16 +134,8 @@ fn text(workspace: &str, compose: Option<&str>, found: Option<&[Found]>) -> Stri
     if let Some(compose) = compose {
         text.push_str("# The application's own services, as they are.\n");
         for service in found {
-            let image = service
-                .image
-                .as_deref()
-                .map(|image| format!(" ({image})"))
-                .unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "#   {}",
-                one_line(&format!("{}{image}", service.name))
-            );
+            let image = service.image.as_deref().map(|image| format!(" ({image})")).unwrap_or_default();
+            let _ = writeln!(text, "#   {}", one_line(&format!("{}{image}", service.name)));
         }
         let _ = writeln!(text, "compose: {compose}\n");
     } else {
@@ -211,28 +157,17 @@ fn text(workspace: &str, compose: Option<&str>, found: Option<&[Found]>) -> Stri
 }
 
 fn resources(text: &mut String, found: &[Found]) {
-    let engines: Vec<(&Found, String)> = found
-        .iter()
-        .filter_map(|service| Some((service, engine_of(service.image.as_deref()?)?)))
-        .collect();
-    let mut others: Vec<&Found> = found
-        .iter()
-        .filter(|service| {
-            !engines
-                .iter()
-                .any(|(engine, _)| engine.name == service.name)
-        })
-        .collect();
+    let engines: Vec<(&Found, String)> =
+        found.iter().filter_map(|service| Some((service, engine_of(service.image.as_deref()?)?))).collect();
+    let mut others: Vec<&Found> =
+        found.iter().filter(|service| !engines.iter().any(|(engine, _)| engine.name == service.name)).collect();
     // What is built here is the application itself, most likely.
     others.sort_by_key(|service| service.image.is_some());
     let user = others.first();
     let user = user.map_or("web", |service| service.name.as_str());
     let (rows, names) = if engines.is_empty() {
         text.push_str("# What the application needs beside them: databases, caches, queues.\n");
-        (
-            vec![("db".to_owned(), "postgres".to_owned())],
-            "db".to_owned(),
-        )
+        (vec![("db".to_owned(), "postgres".to_owned())], "db".to_owned())
     } else {
         text.push_str("# What the application needs beside them. These of its services could be resources instead:\n");
         text.push_str("# Sidestack then runs them, and hands their addresses and credentials to who needs them.\n");
@@ -243,15 +178,9 @@ fn resources(text: &mut String, found: &[Found]) {
                 one_line(&service.name)
             );
         }
-        let rows: Vec<_> = engines
-            .iter()
-            .map(|(service, engine)| (resource_name(&service.name), engine.clone()))
-            .collect();
-        let names = rows
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
+        let rows: Vec<_> =
+            engines.iter().map(|(service, engine)| (resource_name(&service.name), engine.clone())).collect();
+        let names = rows.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
         (rows, names)
     };
     text.push_str("# resources:\n");
@@ -259,10 +188,7 @@ fn resources(text: &mut String, found: &[Found]) {
         let _ = writeln!(text, "#   {name}: {engine}");
     }
     // A JSON string is a YAML one, whatever is in it.
-    let _ = writeln!(
-        text,
-        "\n# Which services get which resources' variables (DATABASE_URL, REDIS_URL and the like)."
-    );
+    let _ = writeln!(text, "\n# Which services get which resources' variables (DATABASE_URL, REDIS_URL and the like).");
     let _ = writeln!(text, "# inject:\n#   {}: [{names}]\n", Value::from(user));
 }
 
@@ -284,9 +210,7 @@ mod tests {
             let key = rest.trim_start().split(':').next()?;
             (rest.contains(':') && !key.contains(' ')).then(|| rest.to_owned())
         };
-        text.lines()
-            .map(|line| suggested(line).unwrap_or_else(|| line.to_owned()) + "\n")
-            .collect()
+        text.lines().map(|line| suggested(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
     }
 
     #[test]
@@ -299,18 +223,12 @@ mod tests {
         }})));
         let text = text("shop", Some("compose.yml"), Some(&found));
         assert_eq!(resolved(&text).compose, ["compose.yml"]);
-        assert!(
-            text.contains("Take `my_db` out") && text.contains("#   my-db: postgres@16"),
-            "{text}"
-        );
+        assert!(text.contains("Take `my_db` out") && text.contains("#   my-db: postgres@16"), "{text}");
         let all = resolved(&taken(&text));
         assert_eq!(all.resources.len(), 2, "{text}");
         assert_eq!(all.inject.keys().collect::<Vec<_>>(), ["web"]);
         assert_eq!(all.env.len(), 2);
-        assert_eq!(
-            all.workspace.map(|name| name.to_string()).as_deref(),
-            Some("shop")
-        );
+        assert_eq!(all.workspace.map(|name| name.to_string()).as_deref(), Some("shop"));
     }
 
     #[test]
@@ -327,10 +245,7 @@ mod tests {
             ("postgres:17", Some("postgres@17")),
             ("postgres", Some("postgres")),
             ("postgres:9.6", Some("postgres")),
-            (
-                "registry.local:5000/db/postgres:15.3@sha256:00",
-                Some("postgres@15"),
-            ),
+            ("registry.local:5000/db/postgres:15.3@sha256:00", Some("postgres@15")),
             ("registry.local:5000/redis", Some("redis")),
             ("pgvector/pgvector:pg16", Some("postgres@16")),
             ("my-postgres-exporter:1", None),

@@ -46,17 +46,11 @@ impl Session {
             }
         };
         if let Some(name) = environment {
-            let known: BTreeSet<String> = instances
-                .iter()
-                .map(|i| i.target.environment.to_string())
-                .collect();
+            let known: BTreeSet<String> = instances.iter().map(|i| i.target.environment.to_string()).collect();
             instances.retain(|instance| instance.target.environment.as_str() == name);
             if instances.is_empty() {
-                let error = Error::new(
-                    Kind::NotFound,
-                    "not-found",
-                    format!("no instance is in an environment `{name}`"),
-                );
+                let error =
+                    Error::new(Kind::NotFound, "not-found", format!("no instance is in an environment `{name}`"));
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 return Err(match nearest(name, known.iter().copied()) {
                     Some(near) => error.hint(format!("did you mean `{near}`?")),
@@ -66,10 +60,7 @@ impl Session {
             }
         }
         if instances.is_empty() {
-            return Ok(Listing {
-                instances: Vec::new(),
-                docker: None,
-            });
+            return Ok(Listing { instances: Vec::new(), docker: None });
         }
         let applied = self.store.last_applied_of_all()?;
         let ready = self.store.all_ready()?;
@@ -83,18 +74,11 @@ impl Session {
             Err(error) if error.kind == Kind::Docker => (None, Some(error.message)),
             Err(error) => return Err(error),
         };
-        let facts = Facts {
-            applied: &applied,
-            ready: &ready,
-            seen: seen.as_ref(),
-        };
+        let facts = Facts { applied: &applied, ready: &ready, seen: seen.as_ref() };
         let mut folders = Folders::default();
-        let mut own =
-            OwnInstances::new(here.as_ref().map(|(checkout, _)| checkout.folder.as_path()));
-        let instances = instances
-            .into_iter()
-            .map(|instance| listed(instance, &facts, &mut folders, &mut own))
-            .collect();
+        let mut own = OwnInstances::new(here.as_ref().map(|(checkout, _)| checkout.folder.as_path()));
+        let instances =
+            instances.into_iter().map(|instance| listed(instance, &facts, &mut folders, &mut own)).collect();
         Ok(Listing { instances, docker })
     }
 }
@@ -108,9 +92,7 @@ async fn survey(
     let mut containers = engine.containers(install).await?;
     containers.retain(|container| !container.oneoff);
     let unclear = containers.iter().filter(|container| {
-        container.status.is_alive()
-            && container.health == Health::Starting
-            && ready.contains_key(&container.id)
+        container.status.is_alive() && container.health == Health::Starting && ready.contains_key(&container.id)
     });
     let asked = unclear.map(|container| engine.inspect(&container.id));
     let mut details = BTreeMap::new();
@@ -130,34 +112,16 @@ async fn survey(
             by_instance.entry(uid.clone()).or_default().push(at);
         }
     }
-    Ok((
-        Observed {
-            containers,
-            details,
-            ..Observed::default()
-        },
-        by_instance,
-    ))
+    Ok((Observed { containers, details, ..Observed::default() }, by_instance))
 }
 
-fn listed(
-    instance: Instance,
-    facts: &Facts<'_>,
-    folders: &mut Folders,
-    own: &mut OwnInstances<'_>,
-) -> Listed {
+fn listed(instance: Instance, facts: &Facts<'_>, folders: &mut Folders, own: &mut OwnInstances<'_>) -> Listed {
     let last = facts.applied.get(&instance.id);
-    let record = last
-        .map(|(applied, _)| Record::parse(&applied.record))
-        .unwrap_or_default();
+    let record = last.map(|(applied, _)| Record::parse(&applied.record)).unwrap_or_default();
     let failed = last.is_some_and(|(applied, _)| applied.outcome != Outcome::Ok);
     let was_good = last.is_some_and(|(_, good)| *good);
     let (state, ready, total) = match facts.seen {
-        None => (
-            state::unasked(instance.desired, failed, was_good),
-            0,
-            record.services.len(),
-        ),
+        None => (state::unasked(instance.desired, failed, was_good), 0, record.services.len()),
         Some((observed, by_instance)) => {
             let containers: Vec<&Container> = by_instance
                 .get(&instance.uid)
@@ -172,9 +136,7 @@ fn listed(
                 failed,
                 was_good,
                 any: !containers.is_empty(),
-                alive: containers
-                    .iter()
-                    .any(|container| container.status.is_alive()),
+                alive: containers.iter().any(|container| container.status.is_alive()),
             };
             let services: Vec<_> = parts.into_values().collect();
             let ready = services.iter().filter(|service| service.ready()).count();
@@ -183,16 +145,7 @@ fn listed(
     };
     let (branch, folder_missing) = folders.look(instance.checkout.as_deref());
     let here = own.is(&instance);
-    Listed {
-        address: record.address,
-        state,
-        ready,
-        total,
-        branch,
-        here,
-        folder_missing,
-        instance,
-    }
+    Listed { address: record.address, state, ready, total, branch, here, folder_missing, instance }
 }
 
 /// Every service that was handed over as it is, and every one that is there although nobody knows
@@ -203,20 +156,14 @@ pub(super) fn parts<'a>(
     observed: &Observed,
     ready: &BTreeMap<String, String>,
 ) -> BTreeMap<&'a str, state::ServiceState> {
-    let mut by_service: BTreeMap<&str, Vec<&Container>> = record
-        .services
-        .keys()
-        .map(|name| (name.as_str(), Vec::new()))
-        .collect();
+    let mut by_service: BTreeMap<&str, Vec<&Container>> =
+        record.services.keys().map(|name| (name.as_str(), Vec::new())).collect();
     for container in containers {
         if let Some(service) = container.service.as_deref() {
             by_service.entry(service).or_default().push(container);
         }
     }
-    let unknown = ServiceRecord {
-        replicas: 1,
-        ..ServiceRecord::default()
-    };
+    let unknown = ServiceRecord { replicas: 1, ..ServiceRecord::default() };
     by_service
         .into_iter()
         .map(|(name, containers)| {
@@ -241,9 +188,7 @@ impl Folders {
         if let Some(known) = self.known.get(folder) {
             return known.clone();
         }
-        let branch = source::checkout(folder)
-            .ok()
-            .and_then(|checkout| checkout.repository?.branch);
+        let branch = source::checkout(folder).ok().and_then(|checkout| checkout.repository?.branch);
         let found = (branch, !folder.is_dir());
         self.known.insert(folder.to_owned(), found.clone());
         found
@@ -259,10 +204,7 @@ struct OwnInstances<'a> {
 
 impl<'a> OwnInstances<'a> {
     fn new(folder: Option<&'a Path>) -> Self {
-        Self {
-            folder,
-            taken: BTreeSet::new(),
-        }
+        Self { folder, taken: BTreeSet::new() }
     }
 
     /// Instances must come oldest first.
@@ -283,36 +225,19 @@ mod tests {
     fn one_list_and_only_the_inspections_that_are_needed() {
         let fake = FakeEngine::new();
         let labels = [("dev.sidestack.install", "i"), (INSTANCE_LABEL, "u")];
-        for (id, health) in [
-            ("a", Health::Starting),
-            ("b", Health::Starting),
-            ("c", Health::Healthy),
-            ("d", Health::None),
-        ] {
+        for (id, health) in
+            [("a", Health::Starting), ("b", Health::Starting), ("c", Health::Healthy), ("d", Health::None)]
+        {
             let sample = FakeEngine::sample(id, "p", id, &labels);
-            fake.add_container(Container {
-                status: Status::Running,
-                health,
-                ..sample
-            });
+            fake.add_container(Container { status: Status::Running, health, ..sample });
         }
-        let ready = BTreeMap::from([
-            ("a".to_owned(), "t".to_owned()),
-            ("c".to_owned(), "t".to_owned()),
-        ]);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
-        let (observed, by_instance) = runtime
-            .block_on(survey(&fake, "dev.sidestack.install=i", &ready))
-            .unwrap();
+        let ready = BTreeMap::from([("a".to_owned(), "t".to_owned()), ("c".to_owned(), "t".to_owned())]);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (observed, by_instance) = runtime.block_on(survey(&fake, "dev.sidestack.install=i", &ready)).unwrap();
         assert_eq!(observed.containers.len(), 4);
         assert_eq!(by_instance.get("u").map(Vec::len), Some(4));
         let calls = fake.calls();
         assert_eq!(calls.len(), 2, "{calls:?}");
-        assert!(
-            calls[0].starts_with("containers") && calls[1] == "inspect a",
-            "{calls:?}"
-        );
+        assert!(calls[0].starts_with("containers") && calls[1] == "inspect a", "{calls:?}");
     }
 }

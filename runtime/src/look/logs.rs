@@ -34,33 +34,21 @@ impl Session {
     /// # Errors
     /// Not found, an unknown service; Docker unreachable; a log that Docker does not hand out (those
     /// of other containers are told all the same).
-    pub fn logs(
-        &self,
-        words: &TargetWords,
-        request: &LogsRequest,
-        sink: &mut dyn FnMut(LogEntry),
-    ) -> Result<()> {
+    pub fn logs(&self, words: &TargetWords, request: &LogsRequest, sink: &mut dyn FnMut(LogEntry)) -> Result<()> {
         let instance = self.instance(words)?;
         let record = self.record_of(&instance)?;
         let engine = self.engine()?;
         let filter = observe::filter(&instance.uid);
         let logs = Logs {
             engine,
-            scope: Scope {
-                filter: &filter,
-                install: self.store.install_id(),
-            },
+            scope: Scope { filter: &filter, install: self.store.install_id() },
             target: &instance.target,
             record: &record,
             request,
             now: Timestamp::now(),
         };
         let mut note = |text: String| self.note(text);
-        let result = if request.follow {
-            self.wait(logs.follow(sink, &mut note))
-        } else {
-            self.wait(logs.once(sink))
-        };
+        let result = if request.follow { self.wait(logs.follow(sink, &mut note)) } else { self.wait(logs.once(sink)) };
         match result {
             Err(error) if error.kind == Kind::Cancelled && request.follow => Ok(()),
             other => other.map_err(|error| error.about(&instance.target)),
@@ -102,23 +90,14 @@ impl<E: Engine> Logs<'_, E> {
     fn chosen<'c>(&self, containers: &'c [Container]) -> Vec<&'c Container> {
         let wanted = &self.request.services;
         let asked = |container: &&Container| {
-            wanted.is_empty()
-                || container
-                    .service
-                    .as_ref()
-                    .is_some_and(|service| wanted.contains(service))
+            wanted.is_empty() || container.service.as_ref().is_some_and(|service| wanted.contains(service))
         };
         containers.iter().filter(asked).collect()
     }
 
     fn check(&self, containers: &[Container]) -> Result<()> {
         let known = services(self.record, containers);
-        match self
-            .request
-            .services
-            .iter()
-            .find(|name| !known.contains(name.as_str()))
-        {
+        match self.request.services.iter().find(|name| !known.contains(name.as_str())) {
             Some(name) => Err(unknown_service(self.target, name, &known)),
             None => Ok(()),
         }
@@ -143,29 +122,13 @@ impl<E: Engine> Logs<'_, E> {
         self.check(&containers)?;
         let mut sources = self.sources(&containers);
         let mut failures = self.backlog(&mut sources, sink).await;
-        if failures.is_empty() {
-            Ok(())
-        } else {
-            Err(failures.swap_remove(0).1)
-        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.swap_remove(0).1) }
     }
 
     /// Gives the containers whose logs could not be read, with the reasons.
-    async fn backlog(
-        &self,
-        sources: &mut [Source],
-        sink: &mut dyn FnMut(LogEntry),
-    ) -> Vec<(String, Error)> {
-        let request = LogRequest {
-            follow: false,
-            since: self.since(),
-            tail: self.request.tail,
-            timestamps: true,
-        };
-        let logs = sources
-            .iter()
-            .map(|source| self.engine.logs(&source.id, &request))
-            .collect();
+    async fn backlog(&self, sources: &mut [Source], sink: &mut dyn FnMut(LogEntry)) -> Vec<(String, Error)> {
+        let request = LogRequest { follow: false, since: self.since(), tail: self.request.tail, timestamps: true };
+        let logs = sources.iter().map(|source| self.engine.logs(&source.id, &request)).collect();
         let mut failures = Vec::new();
         let mut refused = |source: &Source, error: EngineError| {
             failures.push((source.id.clone(), unreadable(source, error)));
@@ -174,11 +137,7 @@ impl<E: Engine> Logs<'_, E> {
         failures
     }
 
-    async fn follow(
-        &self,
-        sink: &mut dyn FnMut(LogEntry),
-        note: &mut dyn FnMut(String),
-    ) -> Result<()> {
+    async fn follow(&self, sink: &mut dyn FnMut(LogEntry), note: &mut dyn FnMut(String)) -> Result<()> {
         let mut joined = connection::join(self.engine, self.scope).await?;
         self.check(&joined.containers)?;
         let mut sources = self.sources(&joined.containers);
@@ -255,11 +214,7 @@ impl<E: Engine> Logs<'_, E> {
 
     fn tell(&self, state: &mut Following, id: &str, line: LogLine, sink: &mut dyn FnMut(LogEntry)) {
         let time = time_of(&line);
-        if state
-            .known
-            .get_mut(id)
-            .is_some_and(|known| known.take(time))
-        {
+        if state.known.get_mut(id).is_some_and(|known| known.take(time)) {
             return;
         }
         state.open.insert(id.to_owned(), true);
@@ -276,10 +231,7 @@ impl<E: Engine> Logs<'_, E> {
             let id = &container.id;
             let count = replicas(containers, container);
             let new = !state.sources.contains_key(id);
-            let source = state
-                .sources
-                .entry(id.clone())
-                .or_insert_with(|| Source::new(container, count));
+            let source = state.sources.entry(id.clone()).or_insert_with(|| Source::new(container, count));
             source.replicas = count;
             let stirred = state.stirred.remove(id);
             if state.open.contains_key(id)
@@ -291,29 +243,15 @@ impl<E: Engine> Logs<'_, E> {
             // Without a line so far, what was asked for at the start still holds; a container that
             // came later is younger than that.
             let since = source.cursor.since().or_else(|| self.since());
-            let request = LogRequest {
-                follow: true,
-                since,
-                tail: None,
-                timestamps: true,
-            };
+            let request = LogRequest { follow: true, since, tail: None, timestamps: true };
             state.known.insert(id.clone(), source.cursor.known());
             state.open.insert(id.clone(), false);
             let (line, end) = (id.clone(), id.clone());
-            let lines = self
-                .engine
-                .logs(id, &request)
-                .map(move |item| (line.clone(), Some(item)));
-            state.streams.push(
-                lines
-                    .chain(stream::once(std::future::ready((end, None))))
-                    .boxed_local(),
-            );
+            let lines = self.engine.logs(id, &request).map(move |item| (line.clone(), Some(item)));
+            state.streams.push(lines.chain(stream::once(std::future::ready((end, None)))).boxed_local());
         }
         let there: BTreeSet<&String> = containers.iter().map(|container| &container.id).collect();
-        state
-            .sources
-            .retain(|id, _| there.contains(id) || state.open.contains_key(id));
+        state.sources.retain(|id, _| there.contains(id) || state.open.contains_key(id));
         state.stirred.clear();
     }
 }
@@ -351,19 +289,13 @@ impl Following {
 
 /// How many containers a service has.
 fn replicas(containers: &[Container], of: &Container) -> u32 {
-    let count = containers
-        .iter()
-        .filter(|container| container.service == of.service)
-        .count();
+    let count = containers.iter().filter(|container| container.service == of.service).count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn unreadable(source: &Source, error: EngineError) -> Error {
     let mut error = Error::from(error);
-    error.message = format!(
-        "the log of `{}` cannot be read: {}",
-        source.service, error.message
-    );
+    error.message = format!("the log of `{}` cannot be read: {}", source.service, error.message);
     error
 }
 
@@ -375,52 +307,28 @@ mod tests {
     use std::cell::RefCell;
 
     const LABELS: [(&str, &str); 2] = [(INSTALL_LABEL, "i"), ("dev.sidestack.instance-id", "u")];
-    const SCOPE: Scope<'static> = Scope {
-        filter: "dev.sidestack.instance-id=u",
-        install: "i",
-    };
+    const SCOPE: Scope<'static> = Scope { filter: "dev.sidestack.instance-id=u", install: "i" };
 
     fn line(second: u32, text: &str) -> Result<LogLine, EngineError> {
         let time = format!("2026-11-30T22:00:{second:02}.000000001Z");
-        Ok(LogLine {
-            stream: LogSide::Out,
-            time: Some(time),
-            bytes: text.as_bytes().to_vec(),
-        })
+        Ok(LogLine { stream: LogSide::Out, time: Some(time), bytes: text.as_bytes().to_vec() })
     }
 
     fn add(fake: &FakeEngine, id: &str, service: &str, number: u32) {
         let sample = FakeEngine::sample(id, "p", service, &LABELS);
-        fake.add_container(Container {
-            number,
-            status: Status::Running,
-            ..sample
-        });
+        fake.add_container(Container { number, status: Status::Running, ..sample });
     }
 
-    fn run<T>(
-        fake: &FakeEngine,
-        request: &LogsRequest,
-        work: impl AsyncFnOnce(&Logs<'_, FakeEngine>) -> T,
-    ) -> T {
+    fn run<T>(fake: &FakeEngine, request: &LogsRequest, work: impl AsyncFnOnce(&Logs<'_, FakeEngine>) -> T) -> T {
         let target = Target {
             workspace: "shop".parse().unwrap(),
             environment: "dev".parse().unwrap(),
             instance: "main".parse().unwrap(),
         };
         let record = Record::default();
-        let logs = Logs {
-            engine: fake,
-            scope: SCOPE,
-            target: &target,
-            record: &record,
-            request,
-            now: Timestamp::now(),
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
+        let logs =
+            Logs { engine: fake, scope: SCOPE, target: &target, record: &record, request, now: Timestamp::now() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(work(&logs))
     }
 
@@ -433,11 +341,7 @@ mod tests {
         fake.set_logs("b", vec![line(2, "two")]);
         let mut told = Vec::new();
         let request = LogsRequest::default();
-        run(&fake, &request, async |logs| {
-            logs.once(&mut |e| told.push((e.number, e.replicas, e.line)))
-                .await
-        })
-        .unwrap();
+        run(&fake, &request, async |logs| logs.once(&mut |e| told.push((e.number, e.replicas, e.line))).await).unwrap();
         let row = |number, text: &str| (number, 2, text.to_owned());
         assert_eq!(told, [row(1, "one"), row(2, "two"), row(1, "three")]);
     }
@@ -448,23 +352,11 @@ mod tests {
         add(&fake, "a", "web", 1);
         add(&fake, "b", "db", 1);
         fake.set_logs("a", vec![line(1, "one")]);
-        fake.set_logs(
-            "b",
-            vec![Err(EngineError::Api {
-                status: 501,
-                message: "driver none".to_owned(),
-            })],
-        );
+        fake.set_logs("b", vec![Err(EngineError::Api { status: 501, message: "driver none".to_owned() })]);
         let mut told = Vec::new();
         let request = LogsRequest::default();
-        let error = run(&fake, &request, async |logs| {
-            logs.once(&mut |e| told.push(e.line)).await
-        })
-        .unwrap_err();
-        assert!(
-            error.message.contains("`db`") && error.message.contains("driver none"),
-            "{error}"
-        );
+        let error = run(&fake, &request, async |logs| logs.once(&mut |e| told.push(e.line)).await).unwrap_err();
+        assert!(error.message.contains("`db`") && error.message.contains("driver none"), "{error}");
         assert_eq!(told, ["one"]);
     }
 
@@ -472,15 +364,9 @@ mod tests {
     fn an_unknown_service_is_named_with_the_nearest() {
         let fake = FakeEngine::new();
         add(&fake, "a", "web", 1);
-        let request = LogsRequest {
-            services: vec!["wbe".to_owned()],
-            ..LogsRequest::default()
-        };
+        let request = LogsRequest { services: vec!["wbe".to_owned()], ..LogsRequest::default() };
         let error = run(&fake, &request, async |logs| logs.once(&mut |_| ()).await).unwrap_err();
-        assert_eq!(
-            (error.kind, error.hint.as_deref()),
-            (Kind::NotFound, Some("did you mean `web`?"))
-        );
+        assert_eq!((error.kind, error.hint.as_deref()), (Kind::NotFound, Some("did you mean `web`?")));
     }
 
     #[test]
@@ -490,10 +376,7 @@ mod tests {
         fake.set_logs("a", vec![line(1, "one")]);
         let told = RefCell::new(Vec::new());
         let notes = RefCell::new(Vec::new());
-        let request = LogsRequest {
-            follow: true,
-            ..LogsRequest::default()
-        };
+        let request = LogsRequest { follow: true, ..LogsRequest::default() };
         run(&fake, &request, async |logs| {
             let step = async |wanted: &[&str]| {
                 for _ in 0..300 {
@@ -520,10 +403,7 @@ mod tests {
                 fake.set_logs("b", vec![line(3, "three"), line(4, "four")]);
                 fake.fail_once(
                     "subscribe*",
-                    EngineError::Unreachable {
-                        endpoint: "x".to_owned(),
-                        cause: "y".to_owned(),
-                    },
+                    EngineError::Unreachable { endpoint: "x".to_owned(), cause: "y".to_owned() },
                 );
                 fake.break_events();
                 step(&["one", "two", "three", "four"]).await;

@@ -25,10 +25,7 @@ pub(super) struct Cursor {
 impl Cursor {
     /// Nothing from before a time.
     pub(super) fn after(floor: Timestamp) -> Self {
-        Self {
-            recent: VecDeque::new(),
-            floor: Some(floor),
-        }
+        Self { recent: VecDeque::new(), floor: Some(floor) }
     }
 
     /// Takes note of a line.
@@ -41,12 +38,7 @@ impl Cursor {
 
     /// Where a log is to be read again from, in Unix seconds; `None` when no line came yet.
     pub(super) fn since(&self) -> Option<i64> {
-        self.recent
-            .iter()
-            .min()
-            .copied()
-            .or(self.floor)
-            .map(Timestamp::as_second)
+        self.recent.iter().min().copied().or(self.floor).map(Timestamp::as_second)
     }
 
     /// A filter for the log read again from [`Cursor::since`].
@@ -56,10 +48,7 @@ impl Cursor {
             *times.entry(*time).or_default() += 1;
         }
         let oldest = times.first_key_value().map(|(time, _)| *time);
-        Known {
-            before: oldest.or(self.floor),
-            times,
-        }
+        Known { before: oldest.or(self.floor), times }
     }
 }
 
@@ -101,10 +90,7 @@ impl Source {
     pub(super) fn new(container: &Container, replicas: u32) -> Self {
         Self {
             id: container.id.clone(),
-            service: container
-                .service
-                .clone()
-                .unwrap_or_else(|| container.name.clone()),
+            service: container.service.clone().unwrap_or_else(|| container.name.clone()),
             number: container.number,
             replicas,
             cursor: Cursor::default(),
@@ -126,10 +112,7 @@ impl Source {
 
 /// The time of a line; one without comes at once.
 pub(super) fn time_of(line: &LogLine) -> Timestamp {
-    line.time
-        .as_deref()
-        .and_then(|time| time.parse().ok())
-        .unwrap_or(Timestamp::MIN)
+    line.time.as_deref().and_then(|time| time.parse().ok()).unwrap_or(Timestamp::MIN)
 }
 
 /// Hands on the lines of several logs by time, those of one log in its own order, however long they
@@ -149,10 +132,8 @@ pub(super) async fn by_time(
     for (at, line) in first.into_iter().enumerate() {
         heads.push(head(&sources[at], line, refused));
     }
-    while let Some(at) = (0..heads.len())
-        .filter_map(|at| heads[at].as_ref().map(|(time, _)| (*time, at)))
-        .min()
-        .map(|(_, at)| at)
+    while let Some(at) =
+        (0..heads.len()).filter_map(|at| heads[at].as_ref().map(|(time, _)| (*time, at))).min().map(|(_, at)| at)
     {
         let next = logs[at].next().await;
         let next = head(&sources[at], next, refused);
@@ -187,30 +168,16 @@ mod tests {
     }
 
     fn line(second: u32, text: &str) -> Result<LogLine, EngineError> {
-        Ok(LogLine {
-            stream: LogSide::Out,
-            time: Some(at(second)),
-            bytes: text.as_bytes().to_vec(),
-        })
+        Ok(LogLine { stream: LogSide::Out, time: Some(at(second)), bytes: text.as_bytes().to_vec() })
     }
 
     fn merged(logs: Vec<Vec<Result<LogLine, EngineError>>>) -> (Vec<String>, Vec<String>) {
         let mut sources: Vec<Source> = (0..logs.len())
-            .map(|n| {
-                Source::new(
-                    &FakeEngine::sample(&format!("c{n}"), "p", &format!("s{n}"), &[]),
-                    1,
-                )
-            })
+            .map(|n| Source::new(&FakeEngine::sample(&format!("c{n}"), "p", &format!("s{n}"), &[]), 1))
             .collect();
-        let logs = logs
-            .into_iter()
-            .map(|lines| Box::pin(futures_util::stream::iter(lines)) as LogStream)
-            .collect();
+        let logs = logs.into_iter().map(|lines| Box::pin(futures_util::stream::iter(lines)) as LogStream).collect();
         let (mut told, mut refused) = (Vec::new(), Vec::new());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(by_time(
             &mut sources,
             logs,
@@ -224,41 +191,18 @@ mod tests {
     #[test]
     fn lines_come_by_time_and_each_log_in_its_own_order() {
         let (told, refused) = merged(vec![
-            vec![
-                line(1, "a | b"),
-                line(5, "late"),
-                line(4, "stamped earlier"),
-            ],
+            vec![line(1, "a | b"), line(5, "late"), line(4, "stamped earlier")],
             vec![line(1, "same time"), line(2, "two"), line(6, "six")],
             vec![],
         ]);
-        assert_eq!(
-            told,
-            [
-                "s0 a | b",
-                "s1 same time",
-                "s1 two",
-                "s0 late",
-                "s0 stamped earlier",
-                "s1 six"
-            ]
-        );
+        assert_eq!(told, ["s0 a | b", "s1 same time", "s1 two", "s0 late", "s0 stamped earlier", "s1 six"]);
         assert!(refused.is_empty());
     }
 
     #[test]
     fn one_log_that_fails_is_told_and_the_others_go_on() {
-        let broken = || {
-            Err(EngineError::Api {
-                status: 500,
-                message: "no".to_owned(),
-            })
-        };
-        let (told, refused) = merged(vec![
-            vec![line(1, "one"), broken()],
-            vec![broken()],
-            vec![line(2, "two")],
-        ]);
+        let broken = || Err(EngineError::Api { status: 500, message: "no".to_owned() });
+        let (told, refused) = merged(vec![vec![line(1, "one"), broken()], vec![broken()], vec![line(2, "two")]]);
         assert_eq!(told, ["s0 one", "s2 two"]);
         assert_eq!(refused.len(), 2);
         assert!(refused[0].starts_with("s1"), "{refused:?}");
@@ -277,10 +221,7 @@ mod tests {
         // Read again: what came before, in the order it is kept in, then three new ones, one of them
         // at a time that was seen.
         let again = [0, 1, 3, 3, 2, 3, 2, 4];
-        let new: Vec<u32> = again
-            .into_iter()
-            .filter(|second| !known.take(time(*second)))
-            .collect();
+        let new: Vec<u32> = again.into_iter().filter(|second| !known.take(time(*second))).collect();
         assert_eq!(new, [3, 2, 4]);
     }
 

@@ -139,35 +139,19 @@ impl Session {
 
     /// What was last handed to Docker of an instance; an empty record when nothing was.
     fn record_of(&self, instance: &Instance) -> Result<Record> {
-        Ok(self
-            .store
-            .last_applied(instance.id)?
-            .map(|applied| Record::parse(&applied.record))
-            .unwrap_or_default())
+        Ok(self.store.last_applied(instance.id)?.map(|applied| Record::parse(&applied.record)).unwrap_or_default())
     }
 }
 
 /// The services that an instance has or should have.
 fn services<'a>(record: &'a Record, containers: &'a [Container]) -> BTreeSet<&'a str> {
-    let there = containers
-        .iter()
-        .filter_map(|container| container.service.as_deref());
-    record
-        .services
-        .keys()
-        .map(String::as_str)
-        .chain(there)
-        .collect()
+    let there = containers.iter().filter_map(|container| container.service.as_deref());
+    record.services.keys().map(String::as_str).chain(there).collect()
 }
 
 /// That an instance has no such service, with the nearest one.
 fn unknown_service(target: &Target, word: &str, known: &BTreeSet<&str>) -> Error {
-    let error = Error::new(
-        Kind::NotFound,
-        "not-found",
-        format!("{target} has no service `{word}`"),
-    )
-    .about(target);
+    let error = Error::new(Kind::NotFound, "not-found", format!("{target} has no service `{word}`")).about(target);
     let all = known.iter().copied().collect::<Vec<_>>().join(", ");
     match nearest(word, known.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),

@@ -38,11 +38,9 @@ impl Session {
             }
         }
         match words.revision {
-            Some(number) if all.is_empty() => Err(no_revision(
-                &spot,
-                number,
-                &self.store.revisions(spot.environment.id)?,
-            )),
+            Some(number) if all.is_empty() => {
+                Err(no_revision(&spot, number, &self.store.revisions(spot.environment.id)?))
+            }
             _ => Ok(all),
         }
     }
@@ -64,19 +62,11 @@ impl Session {
             .or_else(|| all.last().map(|revision| revision.number))
             .ok_or_else(|| {
                 let place = format!("{}/{}", spot.workspace.name, spot.environment.name);
-                Error::new(
-                    Kind::NotFound,
-                    "not-found",
-                    format!("`{place}` has no revision yet"),
-                )
-                .hint("`sidestack up` makes the first one")
+                Error::new(Kind::NotFound, "not-found", format!("`{place}` has no revision yet"))
+                    .hint("`sidestack up` makes the first one")
             })?,
         };
-        let Some(summary) = all
-            .iter()
-            .find(|revision| revision.number == number)
-            .cloned()
-        else {
+        let Some(summary) = all.iter().find(|revision| revision.number == number).cloned() else {
             return Err(no_revision(&spot, number, &all));
         };
         let (_, content) = self.content(spot.environment.id, number)?;
@@ -96,11 +86,7 @@ impl Session {
             changes.extend(overrides(from, to));
         }
         changes.sort_by(|one, other| (one.kind, &one.path).cmp(&(other.kind, &other.path)));
-        Ok(DiffReport {
-            from: a.name,
-            to: b.name,
-            changes,
-        })
+        Ok(DiffReport { from: a.name, to: b.name, changes })
     }
 
     fn side(&self, words: &TargetWords) -> Result<Side> {
@@ -112,21 +98,13 @@ impl Session {
             }
             let (_, content) = self.content(spot.environment.id, number)?;
             let name = format!("{}/{}@{number}", spot.workspace.name, spot.environment.name);
-            return Ok(Side {
-                name,
-                content,
-                layers: None,
-            });
+            return Ok(Side { name, content, layers: None });
         }
         let instance = self.instance(words)?;
         let number = self.revision_of(&instance)?;
         let (_, content) = self.content(instance.environment, number)?;
         let layers = self.layers(&instance, spot.workspace.id)?;
-        Ok(Side {
-            name: format!("{}@{number}", instance.target),
-            content,
-            layers: Some(layers),
-        })
+        Ok(Side { name: format!("{}@{number}", instance.target), content, layers: Some(layers) })
     }
 
     /// The revision that an instance is at.
@@ -135,31 +113,20 @@ impl Session {
             Error::new(
                 Kind::NotFound,
                 "not-found",
-                format!(
-                    "{} was never started and is at no revision",
-                    instance.target
-                ),
+                format!("{} was never started and is at no revision", instance.target),
             )
             .hint("`sidestack up` starts it")
             .about(&instance.target)
         })
     }
 
-    fn revision_view(
-        &self,
-        summary: RevisionSummary,
-        instances: &[Instance],
-    ) -> Result<RevisionView> {
+    fn revision_view(&self, summary: RevisionSummary, instances: &[Instance]) -> Result<RevisionView> {
         let at = |instance: &&Instance| {
             instance.environment == summary.environment && instance.revision == Some(summary.number)
         };
         Ok(RevisionView {
             sightings: self.store.sightings(summary.id)?,
-            instances: instances
-                .iter()
-                .filter(at)
-                .map(|instance| instance.target.clone())
-                .collect(),
+            instances: instances.iter().filter(at).map(|instance| instance.target.clone()).collect(),
             number: summary.number,
             digest: summary.digest,
             created: summary.created,
@@ -170,18 +137,10 @@ impl Session {
 
 fn no_revision(spot: &Spot, number: RevisionNumber, all: &[RevisionSummary]) -> Error {
     let place = format!("{}/{}", spot.workspace.name, spot.environment.name);
-    let error = Error::new(
-        Kind::NotFound,
-        "not-found",
-        format!("`{place}` has no revision {number}"),
-    );
+    let error = Error::new(Kind::NotFound, "not-found", format!("`{place}` has no revision {number}"));
     match (all.first(), all.last()) {
-        (Some(first), Some(last)) if first.number == last.number => {
-            error.hint(format!("it has {}", first.number))
-        }
-        (Some(first), Some(last)) => {
-            error.hint(format!("it has {} to {}", first.number, last.number))
-        }
+        (Some(first), Some(last)) if first.number == last.number => error.hint(format!("it has {}", first.number)),
+        (Some(first), Some(last)) => error.hint(format!("it has {} to {}", first.number, last.number)),
         _ => error.hint("`sidestack up` makes the first one"),
     }
 }
@@ -211,12 +170,7 @@ fn winners(layers: &[Layer]) -> BTreeMap<&str, (LayerKind, &str)> {
     sorted.sort_by_key(|layer| layer.kind);
     sorted
         .into_iter()
-        .flat_map(|layer| {
-            layer
-                .values
-                .iter()
-                .map(|(key, value)| (key.as_str(), (layer.kind, value.as_str())))
-        })
+        .flat_map(|layer| layer.values.iter().map(|(key, value)| (key.as_str(), (layer.kind, value.as_str()))))
         .collect()
 }
 
@@ -225,52 +179,23 @@ mod tests {
     use super::*;
 
     fn layer(kind: LayerKind, values: &[(&str, &str)]) -> Layer {
-        let values = values
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        Layer {
-            kind,
-            origin: "x".to_owned(),
-            values,
-        }
+        let values = values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Layer { kind, origin: "x".to_owned(), values }
     }
 
     #[test]
     fn overrides_name_the_layer_that_differs() {
         let shared = layer(LayerKind::Workspace, &[("A", "1"), ("B", "1"), ("D", "1")]);
         let token = secret::token("env:X", secret::Encoding::Raw);
-        let from = [
-            shared.clone(),
-            layer(LayerKind::Instance, &[("A", "2"), ("C", &token)]),
-        ];
+        let from = [shared.clone(), layer(LayerKind::Instance, &[("A", "2"), ("C", &token)])];
         let to = [layer(LayerKind::Instance, &[("D", "1")]), shared];
         let told: Vec<_> = overrides(&from, &to)
             .into_iter()
-            .map(|c| {
-                (
-                    c.path,
-                    c.from.unwrap_or_default(),
-                    c.to.unwrap_or_default(),
-                    c.layer.unwrap(),
-                )
-            })
+            .map(|c| (c.path, c.from.unwrap_or_default(), c.to.unwrap_or_default(), c.layer.unwrap()))
             .collect();
         let row = |key: &str, from: &str, to: &str| {
-            (
-                format!("variables.{key}"),
-                from.to_owned(),
-                to.to_owned(),
-                LayerKind::Instance,
-            )
+            (format!("variables.{key}"), from.to_owned(), to.to_owned(), LayerKind::Instance)
         };
-        assert_eq!(
-            told,
-            [
-                row("A", "2", "1"),
-                row("C", "‹env:X›", ""),
-                row("D", "1", "1")
-            ]
-        );
+        assert_eq!(told, [row("A", "2", "1"), row("C", "‹env:X›", ""), row("D", "1", "1")]);
     }
 }

@@ -20,10 +20,7 @@ impl Session {
     ///
     /// # Errors
     /// When the reference is none of the keychain's; when there is no keychain or it is locked.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the caller gives the value up, so that none is left over"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "the caller gives the value up, so that none is left over")]
     pub fn secret_set(&self, reference: &str, value: SecretValue) -> Result<()> {
         let (service, account) = keychain_entry(reference)?;
         Ok(keychain_set(&service, &account, &value)?)
@@ -35,9 +32,7 @@ impl Session {
     /// When it is no reference; when its provider has no value for it.
     pub fn secret_get(&self, reference: &str) -> Result<SecretValue> {
         let reference = parse(reference)?;
-        let base = self
-            .checkout()
-            .map_or_else(|_| self.folder.clone(), |checkout| checkout.folder);
+        let base = self.checkout().map_or_else(|_| self.folder.clone(), |checkout| checkout.folder);
         Ok(Resolver::new(base, self.env.clone()).resolve(&reference)?)
     }
 
@@ -56,8 +51,7 @@ impl Session {
     /// # Errors
     /// When the words lead nowhere.
     pub fn secret_list(&self, words: &TargetWords) -> Result<Vec<(String, Vec<String>)>> {
-        let whole =
-            words.parts.is_empty() && words.environment.is_none() && words.revision.is_none();
+        let whole = words.parts.is_empty() && words.environment.is_none() && words.revision.is_none();
         let (workspace, environments) = match self.here()? {
             Some((_, workspace)) if whole => {
                 let environments = self.store.environments(workspace.id)?;
@@ -69,48 +63,26 @@ impl Session {
             }
         };
         let mut users = Users::new();
-        self.layer_secrets(
-            Scope::Workspace(workspace.id),
-            workspace.name.as_str(),
-            &mut users,
-        )?;
+        self.layer_secrets(Scope::Workspace(workspace.id), workspace.name.as_str(), &mut users)?;
         let instances = self.store.instances_of(workspace.id)?;
         for environment in &environments {
             let place = format!("{}/{}", workspace.name, environment.name);
             self.layer_secrets(Scope::Environment(environment.id), &place, &mut users)?;
-            let mut revisions: BTreeSet<_> = self
-                .store
-                .revisions(environment.id)?
-                .last()
-                .map(|last| last.number)
-                .into_iter()
-                .collect();
-            for instance in instances
-                .iter()
-                .filter(|instance| instance.environment == environment.id)
-            {
-                self.layer_secrets(
-                    Scope::Instance(instance.id),
-                    &instance.target.to_string(),
-                    &mut users,
-                )?;
+            let mut revisions: BTreeSet<_> =
+                self.store.revisions(environment.id)?.last().map(|last| last.number).into_iter().collect();
+            for instance in instances.iter().filter(|instance| instance.environment == environment.id) {
+                self.layer_secrets(Scope::Instance(instance.id), &instance.target.to_string(), &mut users)?;
                 revisions.extend(instance.revision);
             }
             self.revision_secrets(environment, &place, &revisions, &mut users)?;
         }
-        Ok(users
-            .into_iter()
-            .map(|(reference, users)| (reference, users.into_iter().collect()))
-            .collect())
+        Ok(users.into_iter().map(|(reference, users)| (reference, users.into_iter().collect())).collect())
     }
 
     fn layer_secrets(&self, scope: Scope, place: &str, users: &mut Users) -> Result<()> {
         for (key, value) in self.store.variables(scope)? {
             if let VariableValue::Secret(reference) = value {
-                users
-                    .entry(reference)
-                    .or_default()
-                    .insert(format!("{key} of {place}"));
+                users.entry(reference).or_default().insert(format!("{key} of {place}"));
             }
         }
         Ok(())
@@ -126,10 +98,7 @@ impl Session {
         for number in revisions {
             let (_, content) = self.content(environment.id, *number)?;
             for (reference, what) in used(&content) {
-                users
-                    .entry(reference)
-                    .or_default()
-                    .insert(format!("{what} of {place}@{number}"));
+                users.entry(reference).or_default().insert(format!("{what} of {place}@{number}"));
             }
         }
         Ok(())
@@ -143,11 +112,7 @@ fn used(content: &Content) -> BTreeSet<(String, String)> {
     let mut add = |value: &Value, what: &str| {
         let mut found = BTreeSet::new();
         secret::references_in(value, &mut found);
-        all.extend(
-            found
-                .into_iter()
-                .map(|reference| (reference, what.to_owned())),
-        );
+        all.extend(found.into_iter().map(|reference| (reference, what.to_owned())));
     };
     let manifest = serde_json::to_value(&content.manifest).unwrap_or_default();
     let each = |value: Option<&Value>| -> Vec<(String, Value)> {
@@ -178,12 +143,9 @@ fn used(content: &Content) -> BTreeSet<(String, String)> {
 }
 
 fn parse(reference: &str) -> Result<Reference> {
-    reference
-        .parse()
-        .map_err(|error: crate::secrets::ReferenceError| {
-            Error::new(Kind::Usage, "secret-reference", error.to_string())
-                .hint("such as `keychain:shop/stripe`")
-        })
+    reference.parse().map_err(|error: crate::secrets::ReferenceError| {
+        Error::new(Kind::Usage, "secret-reference", error.to_string()).hint("such as `keychain:shop/stripe`")
+    })
 }
 
 fn keychain_entry(reference: &str) -> Result<(String, String)> {
@@ -193,17 +155,11 @@ fn keychain_entry(reference: &str) -> Result<(String, String)> {
             let whose = match other {
                 Provider::Env { .. } => "an environment variable belongs to the shell",
                 Provider::Command { .. } => "what a command prints belongs to that command",
-                Provider::File { .. } | Provider::Dotenv { .. } => {
-                    "a file belongs to whoever wrote it"
-                }
+                Provider::File { .. } | Provider::Dotenv { .. } => "a file belongs to whoever wrote it",
                 Provider::Keychain { .. } => "",
             };
-            Err(Error::new(
-                Kind::Usage,
-                "secret-reference",
-                format!("only the keychain can be written: {whose}"),
-            )
-            .hint("use `keychain:SERVICE/ACCOUNT`"))
+            Err(Error::new(Kind::Usage, "secret-reference", format!("only the keychain can be written: {whose}"))
+                .hint("use `keychain:SERVICE/ACCOUNT`"))
         }
     }
 }
@@ -215,17 +171,8 @@ mod tests {
 
     #[test]
     fn only_the_keychain_is_written() {
-        assert_eq!(
-            keychain_entry("keychain:shop/stripe/live").unwrap(),
-            ("shop".to_owned(), "stripe/live".to_owned())
-        );
-        for bad in [
-            "env:X",
-            "file:/x",
-            "dotenv:.env#X",
-            "command:pass show x",
-            "nonsense",
-        ] {
+        assert_eq!(keychain_entry("keychain:shop/stripe/live").unwrap(), ("shop".to_owned(), "stripe/live".to_owned()));
+        for bad in ["env:X", "file:/x", "dotenv:.env#X", "command:pass show x", "nonsense"] {
             assert_eq!(keychain_entry(bad).unwrap_err().kind, Kind::Usage, "{bad}");
         }
     }
@@ -233,18 +180,11 @@ mod tests {
     #[test]
     fn references_are_found_with_their_users() {
         let mut content = Content::default();
-        content
-            .manifest
-            .env
-            .insert("STRIPE".to_owned(), token("keychain:a/b", Encoding::Raw));
-        content.model = Some(
-            serde_json::json!({"services": {"web": {"environment": {"X": token("env:X", Encoding::Raw)}}}}),
-        );
+        content.manifest.env.insert("STRIPE".to_owned(), token("keychain:a/b", Encoding::Raw));
+        content.model =
+            Some(serde_json::json!({"services": {"web": {"environment": {"X": token("env:X", Encoding::Raw)}}}}));
         let found: Vec<_> = used(&content).into_iter().collect();
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(
-            found,
-            [pair("env:X", "service web"), pair("keychain:a/b", "STRIPE")]
-        );
+        assert_eq!(found, [pair("env:X", "service web"), pair("keychain:a/b", "STRIPE")]);
     }
 }

@@ -66,9 +66,7 @@ fn container(
         Status::Running if decide::is_ready(container, observed, ready, record.has_health) => {
             (Progress::Ready, word("running"))
         }
-        Status::Running if container.health == Health::Unhealthy => {
-            (Progress::Wrong, word("unhealthy"))
-        }
+        Status::Running if container.health == Health::Unhealthy => (Progress::Wrong, word("unhealthy")),
         Status::Running => (Progress::Starting, word("starting")),
         Status::Exited(0) if record.one_shot || record.ends || record.completed.contains(&container.id) => {
             (Progress::Ready, word("completed"))
@@ -93,37 +91,21 @@ pub(crate) fn service(
 ) -> ServiceState {
     let wanted = record.replicas as usize;
     if wanted == 0 && containers.is_empty() {
-        return ServiceState {
-            word: "no replicas".to_owned(),
-            health: None,
-            progress: Progress::Ready,
-        };
+        return ServiceState { word: "no replicas".to_owned(), health: None, progress: Progress::Ready };
     }
     let worst = containers
         .iter()
         .map(|one| (container(one, record, observed, ready), one.health))
         .max_by_key(|((progress, _), health)| (*progress, *health));
     let Some(((progress, word), health)) = worst else {
-        return ServiceState {
-            word: "missing".to_owned(),
-            health: None,
-            progress: Progress::Pending,
-        };
+        return ServiceState { word: "missing".to_owned(), health: None, progress: Progress::Pending };
     };
     if containers.len() < wanted && progress == Progress::Ready {
         let word = format!("{} of {wanted} missing", wanted - containers.len());
-        return ServiceState {
-            word,
-            health: None,
-            progress: Progress::Wrong,
-        };
+        return ServiceState { word, health: None, progress: Progress::Wrong };
     }
     let alive = containers.iter().any(|one| one.status.is_alive());
-    ServiceState {
-        word,
-        health: alive.then(|| health_word(health)).flatten(),
-        progress,
-    }
+    ServiceState { word, health: alive.then(|| health_word(health)).flatten(), progress }
 }
 
 /// What the whole is told by, beside its services.
@@ -147,11 +129,7 @@ pub(crate) struct Whole {
 pub(crate) fn whole(whole: Whole, services: &[ServiceState]) -> State {
     let never = whole.failed && !whole.was_good;
     if whole.desired == Desired::Stopped {
-        return if whole.alive {
-            State::Degraded
-        } else {
-            State::Stopped
-        };
+        return if whole.alive { State::Degraded } else { State::Stopped };
     }
     // A stack without a service has nothing that could be missing; one whose only
     // handing-over failed has no service that is known.
@@ -161,12 +139,8 @@ pub(crate) fn whole(whole: Whole, services: &[ServiceState]) -> State {
     if !whole.any {
         return if never { State::Failed } else { State::Gone };
     }
-    let wrong = services
-        .iter()
-        .any(|service| service.progress == Progress::Wrong);
-    let starting = services
-        .iter()
-        .any(|service| service.progress == Progress::Starting);
+    let wrong = services.iter().any(|service| service.progress == Progress::Wrong);
+    let starting = services.iter().any(|service| service.progress == Progress::Starting);
     // Until it was handed over, nobody knows whether these are all of them.
     if !wrong && (starting || !whole.known) {
         State::Starting
@@ -192,18 +166,11 @@ mod tests {
     use crate::engine::FakeEngine;
 
     fn one(id: &str, status: Status, health: Health) -> Container {
-        Container {
-            status,
-            health,
-            ..FakeEngine::sample(id, "p", "web", &[])
-        }
+        Container { status, health, ..FakeEngine::sample(id, "p", "web", &[]) }
     }
 
     fn record(replicas: u32) -> ServiceRecord {
-        ServiceRecord {
-            replicas,
-            ..ServiceRecord::default()
-        }
+        ServiceRecord { replicas, ..ServiceRecord::default() }
     }
 
     fn told(record: &ServiceRecord, containers: &[Container]) -> (String, Progress) {
@@ -216,24 +183,12 @@ mod tests {
     fn a_container_has_one_word() {
         use Health::{Healthy, None as No, Starting, Unhealthy};
         use Status::{Created, Dead, Exited, Paused, Restarting, Running};
-        let health = ServiceRecord {
-            has_health: true,
-            ..record(1)
-        };
-        let once = ServiceRecord {
-            one_shot: true,
-            ..record(1)
-        };
+        let health = ServiceRecord { has_health: true, ..record(1) };
+        let once = ServiceRecord { one_shot: true, ..record(1) };
         let table = [
             (record(1), Running, No, "running", Progress::Ready),
             (health.clone(), Running, Healthy, "running", Progress::Ready),
-            (
-                health.clone(),
-                Running,
-                Starting,
-                "starting",
-                Progress::Starting,
-            ),
+            (health.clone(), Running, Starting, "starting", Progress::Starting),
             (health, Running, Unhealthy, "unhealthy", Progress::Wrong),
             (once.clone(), Exited(0), No, "completed", Progress::Ready),
             (once, Exited(3), No, "exited 3", Progress::Wrong),
@@ -255,61 +210,32 @@ mod tests {
 
     #[test]
     fn a_container_that_ended_well_before_counts() {
-        let known = ServiceRecord {
-            completed: vec!["c".to_owned()],
-            ..record(1)
-        };
-        assert_eq!(
-            told(&known, &[one("c", Status::Exited(0), Health::None)]).0,
-            "completed"
-        );
-        assert_eq!(
-            told(&known, &[one("d", Status::Exited(0), Health::None)]).0,
-            "exited 0"
-        );
+        let known = ServiceRecord { completed: vec!["c".to_owned()], ..record(1) };
+        assert_eq!(told(&known, &[one("c", Status::Exited(0), Health::None)]).0, "completed");
+        assert_eq!(told(&known, &[one("d", Status::Exited(0), Health::None)]).0, "exited 0");
     }
 
     #[test]
     fn the_worst_replica_speaks() {
         let running = |id: &str| one(id, Status::Running, Health::None);
-        assert_eq!(
-            told(
-                &record(2),
-                &[running("a"), one("b", Status::Exited(1), Health::None)]
-            )
-            .0,
-            "exited 1"
-        );
-        assert_eq!(
-            told(&record(3), &[running("a"), running("b")]),
-            ("1 of 3 missing".to_owned(), Progress::Wrong)
-        );
-        assert_eq!(
-            told(&record(2), &[]),
-            ("missing".to_owned(), Progress::Pending)
-        );
+        assert_eq!(told(&record(2), &[running("a"), one("b", Status::Exited(1), Health::None)]).0, "exited 1");
+        assert_eq!(told(&record(3), &[running("a"), running("b")]), ("1 of 3 missing".to_owned(), Progress::Wrong));
+        assert_eq!(told(&record(2), &[]), ("missing".to_owned(), Progress::Pending));
         assert_eq!(told(&record(0), &[]).1, Progress::Ready);
     }
 
     #[test]
     fn known_readiness_holds_for_its_start_only() {
         let container = one("c", Status::Running, Health::Starting);
-        let record = ServiceRecord {
-            has_health: true,
-            ..record(1)
-        };
+        let record = ServiceRecord { has_health: true, ..record(1) };
         let ready = BTreeMap::from([("c".to_owned(), "t1".to_owned())]);
         let mut observed = Observed::default();
         let state = |observed: &Observed| service(&record, &[&container], observed, &ready).word;
         assert_eq!(state(&observed), "starting");
         let fake = FakeEngine::new();
         fake.add_container(container.clone());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
-        let mut detail = runtime
-            .block_on(crate::engine::Engine::inspect(&fake, "c"))
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut detail = runtime.block_on(crate::engine::Engine::inspect(&fake, "c")).unwrap();
         for (started, word) in [("t1", "running"), ("t2", "starting")] {
             detail.started_at = started.to_owned();
             observed.details.insert("c".to_owned(), detail.clone());
@@ -319,109 +245,29 @@ mod tests {
 
     #[test]
     fn the_whole_follows_from_its_parts() {
-        let part = |progress| ServiceState {
-            word: String::new(),
-            health: None,
-            progress,
-        };
-        let running = Whole {
-            desired: Desired::Running,
-            known: true,
-            failed: false,
-            was_good: true,
-            any: true,
-            alive: true,
-        };
-        let stopped = Whole {
-            desired: Desired::Stopped,
-            alive: false,
-            ..running
-        };
-        let first = Whole {
-            failed: true,
-            was_good: false,
-            ..running
-        };
-        let (ready, starting, pending, wrong) = (
-            part(Progress::Ready),
-            part(Progress::Starting),
-            part(Progress::Pending),
-            part(Progress::Wrong),
-        );
+        let part = |progress| ServiceState { word: String::new(), health: None, progress };
+        let running =
+            Whole { desired: Desired::Running, known: true, failed: false, was_good: true, any: true, alive: true };
+        let stopped = Whole { desired: Desired::Stopped, alive: false, ..running };
+        let first = Whole { failed: true, was_good: false, ..running };
+        let (ready, starting, pending, wrong) =
+            (part(Progress::Ready), part(Progress::Starting), part(Progress::Pending), part(Progress::Wrong));
         let table = [
             (running, vec![ready.clone(), ready.clone()], State::Running),
             (running, vec![], State::Running),
-            (
-                running,
-                vec![ready.clone(), starting.clone(), pending.clone()],
-                State::Starting,
-            ),
-            (
-                running,
-                vec![starting.clone(), wrong.clone()],
-                State::Degraded,
-            ),
-            (
-                running,
-                vec![ready.clone(), pending.clone()],
-                State::Degraded,
-            ),
-            (
-                Whole {
-                    any: false,
-                    alive: false,
-                    ..running
-                },
-                vec![pending.clone()],
-                State::Gone,
-            ),
-            (
-                Whole {
-                    any: false,
-                    alive: false,
-                    ..first
-                },
-                vec![pending.clone()],
-                State::Failed,
-            ),
-            (
-                Whole {
-                    known: false,
-                    was_good: false,
-                    ..running
-                },
-                vec![ready.clone()],
-                State::Starting,
-            ),
-            (
-                Whole {
-                    known: false,
-                    was_good: false,
-                    ..running
-                },
-                vec![wrong.clone()],
-                State::Degraded,
-            ),
+            (running, vec![ready.clone(), starting.clone(), pending.clone()], State::Starting),
+            (running, vec![starting.clone(), wrong.clone()], State::Degraded),
+            (running, vec![ready.clone(), pending.clone()], State::Degraded),
+            (Whole { any: false, alive: false, ..running }, vec![pending.clone()], State::Gone),
+            (Whole { any: false, alive: false, ..first }, vec![pending.clone()], State::Failed),
+            (Whole { known: false, was_good: false, ..running }, vec![ready.clone()], State::Starting),
+            (Whole { known: false, was_good: false, ..running }, vec![wrong.clone()], State::Degraded),
             (first, vec![wrong.clone()], State::Failed),
             (first, vec![ready.clone()], State::Running),
             (first, vec![starting], State::Starting),
-            (
-                Whole {
-                    failed: true,
-                    ..running
-                },
-                vec![wrong],
-                State::Degraded,
-            ),
+            (Whole { failed: true, ..running }, vec![wrong], State::Degraded),
             (stopped, vec![pending], State::Stopped),
-            (
-                Whole {
-                    alive: true,
-                    ..stopped
-                },
-                vec![ready],
-                State::Degraded,
-            ),
+            (Whole { alive: true, ..stopped }, vec![ready], State::Degraded),
         ];
         for (at, (facts, services, wanted)) in table.into_iter().enumerate() {
             assert_eq!(whole(facts, &services), wanted, "row {at}: {facts:?}");

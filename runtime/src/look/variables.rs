@@ -34,8 +34,7 @@ impl Session {
         service: Option<&str>,
     ) -> Result<BTreeMap<String, SecretValue>> {
         let instance = self.instance(words)?;
-        self.variables_of(&instance, container, service)
-            .map_err(|error| error.about(&instance.target))
+        self.variables_of(&instance, container, service).map_err(|error| error.about(&instance.target))
     }
 
     fn variables_of(
@@ -46,25 +45,17 @@ impl Session {
     ) -> Result<BTreeMap<String, SecretValue>> {
         let planned = self.planned_as_it_is(instance)?;
         let chosen = match service {
-            Some(service) => planned
-                .plan
-                .container_variables
-                .get(service)
-                .cloned()
-                .ok_or_else(|| {
-                    let known = planned.plan.services.keys().map(String::as_str).collect();
-                    unknown_service(&instance.target, service, &known)
-                })?,
+            Some(service) => planned.plan.container_variables.get(service).cloned().ok_or_else(|| {
+                let known = planned.plan.services.keys().map(String::as_str).collect();
+                unknown_service(&instance.target, service, &known)
+            })?,
             None if container => self.anywhere_inside(instance, &planned)?,
             None => {
                 if instance.slot.is_none() && !planned.plan.ports.is_empty() {
                     return Err(Error::new(
                         Kind::NotFound,
                         "no-ports",
-                        format!(
-                            "{} was never started, so it has no ports yet",
-                            instance.target
-                        ),
+                        format!("{} was never started, so it has no ports yet", instance.target),
                     )
                     .hint("`sidestack up` starts it"));
                 }
@@ -72,9 +63,7 @@ impl Session {
             }
         };
         let mut names = BTreeSet::new();
-        chosen
-            .values()
-            .for_each(|variable| secret::references(&variable.value, &mut names));
+        chosen.values().for_each(|variable| secret::references(&variable.value, &mut names));
         let secrets = self.resolve_only(instance, &names)?;
         Ok(chosen
             .into_iter()
@@ -90,26 +79,16 @@ impl Session {
     /// Not found.
     pub fn explain(&self, words: &TargetWords, key: Option<&str>) -> Result<Vec<Explained>> {
         let instance = self.instance(words)?;
-        let planned = self
-            .planned_as_it_is(&instance)
-            .map_err(|error| error.about(&instance.target))?;
-        let all = explained(
-            &planned.plan.host_variables,
-            &planned.plan.container_variables,
-            &planned.draft.templates,
-        );
+        let planned = self.planned_as_it_is(&instance).map_err(|error| error.about(&instance.target))?;
+        let all = explained(&planned.plan.host_variables, &planned.plan.container_variables, &planned.draft.templates);
         let Some(key) = key else { return Ok(all) };
         let known: BTreeSet<String> = all.iter().map(|one| one.key.clone()).collect();
         let found: Vec<Explained> = all.into_iter().filter(|one| one.key == key).collect();
         if !found.is_empty() {
             return Ok(found);
         }
-        let error = Error::new(
-            Kind::NotFound,
-            "not-found",
-            format!("nothing sets `{key}` for {}", instance.target),
-        )
-        .about(&instance.target);
+        let error = Error::new(Kind::NotFound, "not-found", format!("nothing sets `{key}` for {}", instance.target))
+            .about(&instance.target);
         Err(match nearest(key, known.iter().map(String::as_str)) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint(format!("`sidestack set {key}=VALUE` sets it")),
@@ -123,11 +102,7 @@ impl Session {
     }
 
     /// What a container would see that asked for every resource and every variable.
-    fn anywhere_inside(
-        &self,
-        instance: &Instance,
-        planned: &Planned,
-    ) -> Result<BTreeMap<String, Variable>> {
+    fn anywhere_inside(&self, instance: &Instance, planned: &Planned) -> Result<BTreeMap<String, Variable>> {
         let mut draft = planned.draft.clone();
         let mut name = "vantage".to_owned();
         while draft.service_names().any(|taken| taken == name) {
@@ -141,13 +116,8 @@ impl Session {
             build: None,
         };
         draft.services.insert(name.clone(), asker);
-        draft
-            .bindings
-            .insert(name.clone(), draft.resources.keys().cloned().collect());
-        draft.wanted.insert(
-            name.clone(),
-            planned.plan.host_variables.keys().cloned().collect(),
-        );
+        draft.bindings.insert(name.clone(), draft.resources.keys().cloned().collect());
+        draft.wanted.insert(name.clone(), planned.plan.host_variables.keys().cloned().collect());
         let layers = self.layers(instance, self.workspace_of(instance)?)?;
         // What could be wrong with the rest was found when it was planned without the asker.
         let (mut plan, _) = planner::place(&draft, &planned.plan.placement, &layers);
@@ -159,11 +129,7 @@ impl Session {
         let mut references = BTreeSet::new();
         for name in names {
             let reference = name.parse::<Reference>().map_err(|error| {
-                Error::new(
-                    Kind::Usage,
-                    "secret-reference",
-                    format!("`{name}` is no secret reference: {error}"),
-                )
+                Error::new(Kind::Usage, "secret-reference", format!("`{name}` is no secret reference: {error}"))
             })?;
             references.insert(reference);
         }
@@ -171,10 +137,7 @@ impl Session {
         if references.is_empty() {
             return Ok(secrets);
         }
-        let base = instance
-            .checkout
-            .clone()
-            .unwrap_or_else(|| PathBuf::from("/"));
+        let base = instance.checkout.clone().unwrap_or_else(|| PathBuf::from("/"));
         for (reference, value) in Resolver::new(base, self.env.clone()).resolve_all(&references) {
             secrets.insert(reference.as_str().to_owned(), value?);
         }
@@ -189,11 +152,8 @@ fn explained(
     templates: &BTreeMap<String, BTreeMap<String, Template>>,
 ) -> Vec<Explained> {
     let mut groups: BTreeMap<&str, Vec<(&Variable, Vec<String>)>> = BTreeMap::new();
-    let seen_by = std::iter::once(("host", host)).chain(
-        containers
-            .iter()
-            .map(|(service, own)| (service.as_str(), own)),
-    );
+    let seen_by =
+        std::iter::once(("host", host)).chain(containers.iter().map(|(service, own)| (service.as_str(), own)));
     for (who, variables) in seen_by {
         for (key, variable) in variables {
             let group = groups.entry(key).or_default();
@@ -204,9 +164,9 @@ fn explained(
         }
     }
     let within = |key: &str| {
-        let entries = templates.iter().flat_map(|(service, entries)| {
-            entries.iter().map(move |(entry, template)| (service, entry, template))
-        });
+        let entries = templates
+            .iter()
+            .flat_map(|(service, entries)| entries.iter().map(move |(entry, template)| (service, entry, template)));
         entries
             .filter(|(_, _, template)| template.names().contains(key))
             .filter(|(service, ..)| containers.get(*service).is_some_and(|own| !own.contains_key(key)))
@@ -245,15 +205,8 @@ mod tests {
     fn those_that_see_the_same_are_told_together() {
         let url = |value: &str| Variable::new(LayerKind::Client, "db", value);
         let mut level = Variable::new(LayerKind::Manifest, "sidestack.yaml", "debug");
-        level.replace(
-            LayerKind::Instance,
-            "shop/dev/main",
-            &secret::token("env:L", secret::Encoding::Raw),
-        );
-        let host = BTreeMap::from([
-            ("URL".to_owned(), url("127.0.0.1:1")),
-            ("LEVEL".to_owned(), level.clone()),
-        ]);
+        level.replace(LayerKind::Instance, "shop/dev/main", &secret::token("env:L", secret::Encoding::Raw));
+        let host = BTreeMap::from([("URL".to_owned(), url("127.0.0.1:1")), ("LEVEL".to_owned(), level.clone())]);
         let inside = BTreeMap::from([("URL".to_owned(), url("db:1"))]);
         let mut web = inside.clone();
         web.insert("LEVEL".to_owned(), level);
@@ -261,13 +214,13 @@ mod tests {
             &host,
             &BTreeMap::from([("web".to_owned(), web), ("worker".to_owned(), inside)]),
             &["web", "worker"]
-                .map(|service| (service.to_owned(), BTreeMap::from([("FLAGS".to_owned(), "-l=${LEVEL:-x}".parse().unwrap())])))
+                .map(|service| {
+                    (service.to_owned(), BTreeMap::from([("FLAGS".to_owned(), "-l=${LEVEL:-x}".parse().unwrap())]))
+                })
                 .into(),
         );
-        let told: Vec<_> = all
-            .iter()
-            .map(|one| (one.key.as_str(), one.shown.as_str(), one.reaches.join(",")))
-            .collect();
+        let told: Vec<_> =
+            all.iter().map(|one| (one.key.as_str(), one.shown.as_str(), one.reaches.join(","))).collect();
         assert_eq!(
             told,
             [
@@ -279,13 +232,6 @@ mod tests {
         // `web` has the variable itself.
         assert_eq!(all[0].within, [("worker".to_owned(), "FLAGS".to_owned())]);
         assert!(all[1].within.is_empty() && all[2].within.is_empty());
-        assert_eq!(
-            all[0].shadowed,
-            [(
-                LayerKind::Manifest,
-                "sidestack.yaml".to_owned(),
-                "debug".to_owned()
-            )]
-        );
+        assert_eq!(all[0].shadowed, [(LayerKind::Manifest, "sidestack.yaml".to_owned(), "debug".to_owned())]);
     }
 }

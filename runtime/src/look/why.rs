@@ -38,18 +38,11 @@ impl Session {
                 logs = lines;
             }
             Err(error) if error.kind == Kind::Docker => {
-                self.warn(format!(
-                    "{}; only what was done is known, not how it is now",
-                    error.message
-                ));
+                self.warn(format!("{}; only what was done is known, not how it is now", error.message));
             }
             Err(error) => return Err(error.about(&instance.target)),
         }
-        Ok(WhyReport {
-            target: instance.target,
-            transitions,
-            logs,
-        })
+        Ok(WhyReport { target: instance.target, transitions, logs })
     }
 
     fn symptoms(&self, instance: &Instance) -> Result<Symptoms> {
@@ -69,19 +62,12 @@ impl Session {
                     continue;
                 }
                 let mut lines = Vec::new();
-                for container in observed
-                    .containers
-                    .iter()
-                    .filter(|one| one.service.as_deref() == Some(name))
-                {
+                for container in observed.containers.iter().filter(|one| one.service.as_deref() == Some(name)) {
                     let detail = engine.inspect(&container.id).await?;
                     seen.push(observation(name, &state.word, container, &detail));
                     lines.extend(last_lines(engine, &container.id).await);
                 }
-                if !containers
-                    .iter()
-                    .any(|one| one.service.as_deref() == Some(name))
-                {
+                if !containers.iter().any(|one| one.service.as_deref() == Some(name)) {
                     seen.push(Transition {
                         at: Timestamp::now(),
                         verb: "observed".to_owned(),
@@ -102,15 +88,8 @@ impl Session {
 
 /// What Docker says of a container, as a line of history.
 fn observation(service: &str, word: &str, container: &Container, detail: &Detail) -> Transition {
-    let ended = matches!(
-        container.status,
-        Status::Exited(_) | Status::Dead | Status::Restarting
-    );
-    let time = if ended {
-        &detail.finished_at
-    } else {
-        &detail.started_at
-    };
+    let ended = matches!(container.status, Status::Exited(_) | Status::Dead | Status::Restarting);
+    let time = if ended { &detail.finished_at } else { &detail.started_at };
     let mut cause = Vec::new();
     if detail.oom_killed {
         cause.push("it was killed for lack of memory".to_owned());
@@ -119,42 +98,21 @@ fn observation(service: &str, word: &str, container: &Container, detail: &Detail
         cause.push(detail.error.clone());
     }
     if detail.restart_count > 0 {
-        cause.push(format!(
-            "Docker has started it again {} times",
-            detail.restart_count
-        ));
+        cause.push(format!("Docker has started it again {} times", detail.restart_count));
     }
     Transition {
         // Docker's zero time, of one that never started, is before the epoch.
-        at: time
-            .parse()
-            .ok()
-            .filter(|at| *at > Timestamp::UNIX_EPOCH)
-            .unwrap_or_else(Timestamp::now),
+        at: time.parse().ok().filter(|at| *at > Timestamp::UNIX_EPOCH).unwrap_or_else(Timestamp::now),
         verb: "observed".to_owned(),
-        cause: if cause.is_empty() {
-            "as Docker reports it".to_owned()
-        } else {
-            cause.join("; ")
-        },
+        cause: if cause.is_empty() { "as Docker reports it".to_owned() } else { cause.join("; ") },
         outcome: format!("{service} {word}"),
-        detail: detail
-            .health_log
-            .as_deref()
-            .map(str::trim)
-            .unwrap_or_default()
-            .to_owned(),
+        detail: detail.health_log.as_deref().map(str::trim).unwrap_or_default().to_owned(),
     }
 }
 
 /// The end of a log. A log that cannot be read says so in its place.
 async fn last_lines(engine: &impl Engine, id: &str) -> Vec<String> {
-    let request = LogRequest {
-        follow: false,
-        since: None,
-        tail: Some(LINES),
-        timestamps: false,
-    };
+    let request = LogRequest { follow: false, since: None, tail: Some(LINES), timestamps: false };
     let mut lines = Vec::new();
     let mut log = engine.logs(id, &request);
     while let Some(line) = log.next().await {
@@ -177,14 +135,9 @@ mod tests {
     #[test]
     fn what_docker_says_becomes_a_line_of_history() {
         let fake = FakeEngine::new();
-        let container = Container {
-            status: Status::Exited(137),
-            ..FakeEngine::sample("c", "p", "web", &[])
-        };
+        let container = Container { status: Status::Exited(137), ..FakeEngine::sample("c", "p", "web", &[]) };
         fake.add_container(container.clone());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut detail = runtime.block_on(fake.inspect("c")).unwrap();
         detail.oom_killed = true;
         detail.restart_count = 2;
@@ -192,10 +145,6 @@ mod tests {
         let told = observation("web", "exited 137", &container, &detail);
         assert_eq!(told.outcome, "web exited 137");
         assert_eq!(told.at.to_string(), "2026-11-30T22:00:00.5Z");
-        assert!(
-            told.cause.contains("memory") && told.cause.contains("2 times"),
-            "{}",
-            told.cause
-        );
+        assert!(told.cause.contains("memory") && told.cause.contains("2 times"), "{}", told.cause);
     }
 }

@@ -58,18 +58,13 @@ impl HolderKind {
 
 /// Who holds the port. `Unknown` also when it is free by now.
 pub fn holder(port: u16, protocol: Protocol) -> HolderKind {
-    holders(&[(port, protocol)])
-        .pop()
-        .map_or(HolderKind::Unknown, |found| found.who)
+    holders(&[(port, protocol)]).pop().map_or(HolderKind::Unknown, |found| found.who)
 }
 
 /// The holders of several ports in one look over the processes, in the given order; ports that nobody seems to hold
 /// have `who: Unknown` and an empty address.
 pub fn holders(ports: &[(u16, Protocol)]) -> Vec<Holder> {
-    let sockets: Vec<Option<Socket>> = ports
-        .iter()
-        .map(|&(port, protocol)| socket(port, protocol))
-        .collect();
+    let sockets: Vec<Option<Socket>> = ports.iter().map(|&(port, protocol)| socket(port, protocol)).collect();
     let wanted: Vec<u64> = sockets.iter().flatten().map(|s| s.inode).collect();
     let owners = owners(&wanted);
     ports
@@ -107,10 +102,7 @@ fn socket(port: u16, protocol: Protocol) -> Option<Socket> {
         Protocol::Tcp => ["/proc/net/tcp", "/proc/net/tcp6"],
         Protocol::Udp => ["/proc/net/udp", "/proc/net/udp6"],
     };
-    let texts: Vec<String> = tables
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .collect();
+    let texts: Vec<String> = tables.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
     let holding = match protocol {
         Protocol::Tcp => "0A",
         Protocol::Udp => "07",
@@ -133,10 +125,7 @@ fn find_row(table: &str, port: u16, state: Option<&str>) -> Option<Socket> {
             return None;
         }
         let inode = fields.nth(5)?.parse().ok()?;
-        (inode != 0).then_some(Socket {
-            address: parse_address(address)?,
-            inode,
-        })
+        (inode != 0).then_some(Socket { address: parse_address(address)?, inode })
     })
 }
 
@@ -176,9 +165,7 @@ fn owners(wanted: &[u64]) -> HashMap<u64, u32> {
     for pid in pids {
         let open = fs::read_dir(format!("/proc/{pid}/fd"));
         for entry in open.into_iter().flatten().flatten() {
-            let Some(inode) = fs::read_link(entry.path())
-                .ok()
-                .and_then(|target| parse_socket_link(target.to_str()?))
+            let Some(inode) = fs::read_link(entry.path()).ok().and_then(|target| parse_socket_link(target.to_str()?))
             else {
                 continue;
             };
@@ -194,21 +181,13 @@ fn owners(wanted: &[u64]) -> HashMap<u64, u32> {
 }
 
 fn parse_socket_link(target: &str) -> Option<u64> {
-    target
-        .strip_prefix("socket:[")?
-        .strip_suffix(']')?
-        .parse()
-        .ok()
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 fn process(pid: u32) -> Option<HolderKind> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    Some(HolderKind::Process {
-        pid,
-        name: printable(&name),
-        command: printable(&command),
-    })
+    Some(HolderKind::Process { pid, name: printable(&name), command: printable(&command) })
 }
 
 /// Foreign bytes as one harmless line: arguments apart by a space, control characters replaced, bounded.
@@ -243,11 +222,7 @@ fn lsof(port: u16, protocol: Protocol) -> Option<HolderKind> {
 fn parse_lsof(text: &str) -> Option<HolderKind> {
     let field = |letter: char| text.lines().find_map(|line| line.strip_prefix(letter));
     let name = printable(field('c').unwrap_or_default().as_bytes());
-    Some(HolderKind::Process {
-        pid: field('p')?.parse().ok()?,
-        command: name.clone(),
-        name,
-    })
+    Some(HolderKind::Process { pid: field('p')?.parse().ok()?, command: name.clone(), name })
 }
 
 #[cfg(test)]
@@ -266,10 +241,7 @@ mod tests {
         }
         let tcp = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let udp = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
-        let (t, u) = (
-            tcp.local_addr().unwrap().port(),
-            udp.local_addr().unwrap().port(),
-        );
+        let (t, u) = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
         let found = holders(&[(t, Protocol::Tcp), (u, Protocol::Udp), (1, Protocol::Tcp)]);
         assert!(is_me(&found[0].who), "{found:?}");
         assert_eq!(found[0].address, "127.0.0.1");
@@ -297,11 +269,7 @@ mod tests {
 
     #[test]
     fn lsof_finds_what_the_tables_find() {
-        if !Command::new("lsof")
-            .arg("-v")
-            .output()
-            .is_ok_and(|o| o.status.success())
-        {
+        if !Command::new("lsof").arg("-v").output().is_ok_and(|o| o.status.success()) {
             eprintln_skip("lsof is not installed");
             return;
         }

@@ -46,8 +46,7 @@ const ADDRESSES: [IpAddr; 4] = [
 /// four times as quick. Not where `net.ipv6.bindv6only` is set or IPv6 is off, and not on BSD kernels, where a wildcard
 /// and a loopback bind do not collide at all.
 fn addresses() -> &'static [IpAddr] {
-    let dual = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only")
-        .is_ok_and(|setting| setting.trim() == "0")
+    let dual = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|setting| setting.trim() == "0")
         && UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
     if dual { &ADDRESSES[3..] } else { &ADDRESSES }
 }
@@ -67,11 +66,7 @@ pub fn probe_block(first: u16, count: u16) -> Vec<(u16, Protocol)> {
 /// Those of `ports` that are busy, in the given order.
 pub fn probe(ports: &[(u16, Protocol)]) -> Vec<(u16, Protocol)> {
     let addresses = addresses();
-    ports
-        .iter()
-        .copied()
-        .filter(|&(port, protocol)| is_busy(addresses, port, protocol))
-        .collect()
+    ports.iter().copied().filter(|&(port, protocol)| is_busy(addresses, port, protocol)).collect()
 }
 
 /// Whether something holds the port on loopback or on all addresses, IPv4 or IPv6.
@@ -117,29 +112,15 @@ mod tests {
                 assert!(ip.contains(':'), "no IPv4 address {ip} on this machine");
                 continue;
             };
-            assert_eq!(
-                probe(&[(port, Protocol::Tcp)]),
-                [(port, Protocol::Tcp)],
-                "tcp {ip}"
-            );
-            assert!(
-                is_busy(&ADDRESSES, port, Protocol::Tcp),
-                "tcp {ip}, each address"
-            );
+            assert_eq!(probe(&[(port, Protocol::Tcp)]), [(port, Protocol::Tcp)], "tcp {ip}");
+            assert!(is_busy(&ADDRESSES, port, Protocol::Tcp), "tcp {ip}, each address");
             drop(listener);
             assert_eq!(probe(&[(port, Protocol::Tcp)]), [], "tcp {ip} after close");
 
             let socket = UdpSocket::bind((ip.parse::<IpAddr>().unwrap(), 0)).unwrap();
             let port = socket.local_addr().unwrap().port();
-            assert_eq!(
-                probe(&[(port, Protocol::Udp)]),
-                [(port, Protocol::Udp)],
-                "udp {ip}"
-            );
-            assert!(
-                is_busy(&ADDRESSES, port, Protocol::Udp),
-                "udp {ip}, each address"
-            );
+            assert_eq!(probe(&[(port, Protocol::Udp)]), [(port, Protocol::Udp)], "udp {ip}");
+            assert!(is_busy(&ADDRESSES, port, Protocol::Udp), "udp {ip}, each address");
             drop(socket);
             assert_eq!(probe(&[(port, Protocol::Udp)]), [], "udp {ip} after close");
         }
@@ -152,15 +133,13 @@ mod tests {
     fn a_block_names_only_what_is_busy_and_leaves_nothing_behind() {
         let tcp = TcpListener::bind(("127.0.0.1", QUIET + 7)).unwrap();
         let udp = UdpSocket::bind(("127.0.0.1", QUIET + 9)).unwrap();
-        assert_eq!(
-            probe_block(QUIET, 100),
-            [(QUIET + 7, Protocol::Tcp), (QUIET + 9, Protocol::Udp)]
-        );
+        assert_eq!(probe_block(QUIET, 100), [(QUIET + 7, Protocol::Tcp), (QUIET + 9, Protocol::Udp)]);
         drop((tcp, udp));
         assert_eq!(probe_block(QUIET, 100), []);
-        assert!((QUIET..QUIET + 100).all(|port| {
-            !holder::is_listed(port, Protocol::Tcp) && !holder::is_listed(port, Protocol::Udp)
-        }));
+        assert!(
+            (QUIET..QUIET + 100)
+                .all(|port| { !holder::is_listed(port, Protocol::Tcp) && !holder::is_listed(port, Protocol::Udp) })
+        );
         assert_eq!(time_wait_in(QUIET, 100), 0);
     }
 

@@ -38,11 +38,7 @@ pub fn host_routes() -> Vec<Network> {
 
 /// `/proc/net/route`: the main table, addresses as little-endian hexadecimal words.
 fn parse_route(text: &str) -> Vec<Network> {
-    let word = |field: &str| {
-        Some(Ipv4Addr::from(
-            u32::from_str_radix(field, 16).ok()?.to_le_bytes(),
-        ))
-    };
+    let word = |field: &str| Some(Ipv4Addr::from(u32::from_str_radix(field, 16).ok()?.to_le_bytes()));
     text.lines()
         .skip(1)
         .filter_map(|line| {
@@ -118,12 +114,7 @@ mod tests {
                     Local:\n     |-- 10.8.0.5\n        /32 host LOCAL\n";
         assert_eq!(
             parse_fib_trie(text),
-            [
-                net("100.100.100.100/32"),
-                net("10.8.0.0/24"),
-                net("10.8.0.0/16"),
-                net("10.8.0.5/32")
-            ]
+            [net("100.100.100.100/32"), net("10.8.0.0/24"), net("10.8.0.0/16"), net("10.8.0.5/32")]
         );
     }
 
@@ -133,10 +124,7 @@ mod tests {
             return;
         }
         let routes = host_routes();
-        assert!(
-            routes.iter().any(|&r| overlaps(r, net("127.0.0.1/32"))),
-            "{routes:?}"
-        );
+        assert!(routes.iter().any(|&r| overlaps(r, net("127.0.0.1/32"))), "{routes:?}");
         assert!(routes.iter().all(|r| r.1 > 1), "{routes:?}");
     }
 

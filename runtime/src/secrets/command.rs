@@ -20,16 +20,8 @@ use super::mask::Masker;
 use super::value::SecretValue;
 use super::{Reference, SecretError};
 
-const KEPT: [&str; 8] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LANG",
-    "XDG_RUNTIME_DIR",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "SSH_AUTH_SOCK",
-    "GNUPGHOME",
-];
+const KEPT: [&str; 8] =
+    ["PATH", "HOME", "USER", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GNUPGHOME"];
 const KEPT_PREFIXES: [&str; 5] = ["OP_", "VAULT_", "BW_", "AWS_", "PASSWORD_STORE_"];
 
 /// What of the environment such a program gets.
@@ -50,15 +42,9 @@ pub(super) fn run(
         program: program.to_owned(),
         cause,
     };
-    let (program, arguments) = words
-        .split_first()
-        .ok_or_else(|| cannot("", "no program is named".into()))?;
+    let (program, arguments) = words.split_first().ok_or_else(|| cannot("", "no program is named".into()))?;
     // Whether a relative program is looked for before or after changing the folder is left open by the system.
-    let program_path = if program.contains('/') {
-        base.join(program)
-    } else {
-        program.into()
-    };
+    let program_path = if program.contains('/') { base.join(program) } else { program.into() };
     let mut child = Command::new(program_path)
         .args(arguments)
         .current_dir(base)
@@ -80,17 +66,11 @@ pub(super) fn run(
         .and_then(|printed| Some((printed, wait(&mut child, start, limit)?)));
     let Some((mut printed, status)) = answer else {
         kill_group(&mut child);
-        return Err(SecretError::TimedOut {
-            reference: reference.clone(),
-            limit,
-        });
+        return Err(SecretError::TimedOut { reference: reference.clone(), limit });
     };
     if printed.len() as u64 > LARGEST {
         kill_group(&mut child);
-        return Err(SecretError::TooLarge {
-            reference: reference.clone(),
-            limit: LARGEST,
-        });
+        return Err(SecretError::TooLarge { reference: reference.clone(), limit: LARGEST });
     }
     let printed = SecretValue::from_printed(std::mem::take(&mut *printed));
     if status.success() {

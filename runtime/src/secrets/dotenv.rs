@@ -26,10 +26,8 @@ pub fn parse_dotenv(text: &str) -> Result<Vec<(String, String, bool)>, DotenvErr
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut entries = Vec::new();
     let mut rest = text;
-    let error = |rest: &str, what| DotenvError {
-        line: text[..text.len() - rest.len()].matches('\n').count() + 1,
-        what,
-    };
+    let error =
+        |rest: &str, what| DotenvError { line: text[..text.len() - rest.len()].matches('\n').count() + 1, what };
     loop {
         rest = rest.trim_start();
         if rest.is_empty() {
@@ -39,10 +37,7 @@ pub fn parse_dotenv(text: &str) -> Result<Vec<(String, String, bool)>, DotenvErr
             rest = rest.split_once('\n').map_or("", |(_, after)| after);
             continue;
         }
-        if let Some(after) = rest
-            .strip_prefix("export")
-            .filter(|s| s.starts_with(char::is_whitespace))
-        {
+        if let Some(after) = rest.strip_prefix("export").filter(|s| s.starts_with(char::is_whitespace)) {
             rest = after.trim_start();
         }
         let end = rest.find(['=', ':', '\n']).unwrap_or(rest.len());
@@ -53,10 +48,7 @@ pub fn parse_dotenv(text: &str) -> Result<Vec<(String, String, bool)>, DotenvErr
         if key.contains(char::is_whitespace) {
             return Err(error(rest, "a name cannot contain a space"));
         }
-        if !key
-            .chars()
-            .all(|c| c.is_alphanumeric() || "_.-[]".contains(c))
-        {
+        if !key.chars().all(|c| c.is_alphanumeric() || "_.-[]".contains(c)) {
             return Err(error(rest, "an unexpected character in a name"));
         }
         let separator = rest[end..].chars().next();
@@ -68,8 +60,7 @@ pub fn parse_dotenv(text: &str) -> Result<Vec<(String, String, bool)>, DotenvErr
         let value = rest[end + 1..].trim_start_matches(|c: char| c.is_whitespace() && c != '\n');
         let (text, expands, after) = match value.chars().next() {
             Some(quote @ ('"' | '\'')) => {
-                let (raw, after) = quoted(value, quote)
-                    .ok_or_else(|| error(value, "a quoted value is not closed"))?;
+                let (raw, after) = quoted(value, quote).ok_or_else(|| error(value, "a quoted value is not closed"))?;
                 if quote == '"' {
                     let (text, expands) = dollars(&escapes(&raw));
                     (text, expands, after)
@@ -144,11 +135,7 @@ fn escapes(raw: &str) -> String {
                 Some(code) => out.push(char::from(code)),
                 None => out.push('\\'),
             }
-            rest = if octal.is_some() {
-                &digits[3..]
-            } else {
-                digits
-            };
+            rest = if octal.is_some() { &digits[3..] } else { digits };
         } else {
             out.push('\\');
             rest = after;
@@ -253,22 +240,16 @@ mod tests {
     #[test]
     fn order_and_repeats_are_kept() {
         let entries = parse_dotenv("A=1\nB.c-d='2'\nA=\"3\"\n").unwrap();
-        let flat: Vec<_> = entries
-            .iter()
-            .map(|(k, v, _)| (k.as_str(), v.as_str()))
-            .collect();
+        let flat: Vec<_> = entries.iter().map(|(k, v, _)| (k.as_str(), v.as_str())).collect();
         assert_eq!(flat, [("A", "1"), ("B.c-d", "2"), ("A", "3")]);
         assert_eq!(parse_dotenv("").unwrap(), []);
     }
 
     #[test]
     fn faults_have_a_line_and_no_value() {
-        for (text, line) in [
-            ("A=1\nB='canary\n", 2),
-            ("A=1\n\n=canary", 3),
-            ("A B=canary", 1),
-            ("A=\"x\ny\"\nca/nary=1", 3),
-        ] {
+        for (text, line) in
+            [("A=1\nB='canary\n", 2), ("A=1\n\n=canary", 3), ("A B=canary", 1), ("A=\"x\ny\"\nca/nary=1", 3)]
+        {
             let error = parse_dotenv(text).unwrap_err();
             assert_eq!(error.line, line, "{text:?}: {error}");
             assert!(!format!("{error} {error:?}").contains("canary"));

@@ -67,10 +67,7 @@ pub enum SecretError {
         cause: String,
     },
     /// The command ended with a failure.
-    #[error(
-        "secret `{reference}`: the command ended with {status}{}",
-        said(last_line)
-    )]
+    #[error("secret `{reference}`: the command ended with {status}{}", said(last_line))]
     CommandFailed {
         /// What was asked for.
         reference: Reference,
@@ -110,9 +107,7 @@ pub enum SecretError {
         cause: DotenvError,
     },
     /// The dotenv value refers to other variables.
-    #[error(
-        "secret `{reference}`: the value in `{path}` contains an expansion (`$`), which is not guessed"
-    )]
+    #[error("secret `{reference}`: the value in `{path}` contains an expansion (`$`), which is not guessed")]
     Expansion {
         /// What was asked for.
         reference: Reference,
@@ -146,9 +141,7 @@ pub enum SecretError {
 }
 
 fn said(line: &Option<String>) -> String {
-    line.as_ref()
-        .map(|line| format!(", saying: {line}"))
-        .unwrap_or_default()
+    line.as_ref().map(|line| format!(", saying: {line}")).unwrap_or_default()
 }
 
 impl SecretError {
@@ -165,9 +158,7 @@ impl SecretError {
         match self {
             Self::BadReference(_) => "a reference looks like `keychain:SERVICE/ACCOUNT`",
             Self::NotSet { .. } => "set the variable in the shell that runs sidestack",
-            Self::NoEntry { reference, .. } if reference.is_keychain() => {
-                "store it with `sidestack secret set`"
-            }
+            Self::NoEntry { reference, .. } if reference.is_keychain() => "store it with `sidestack secret set`",
             Self::NoEntry { .. } => "add the key to the file, or correct the reference",
             Self::Nul { .. } | Self::NotUtf8 { .. } => {
                 "a secret becomes an environment variable and must be text; encode it, for example as base64"
@@ -179,9 +170,7 @@ impl SecretError {
             Self::CannotRun { .. } => {
                 "the command is run without a shell: name a program that is on `PATH`, or give its path"
             }
-            Self::CommandFailed { .. } => {
-                "run the command by hand; it may need a login or an unlocked vault"
-            }
+            Self::CommandFailed { .. } => "run the command by hand; it may need a login or an unlocked vault",
             Self::CannotRead { .. } => "relative paths start at the checkout's folder",
             Self::Unsafe { .. } => "make the file yours and private: `chmod 600`",
             Self::Dotenv { .. } => "correct the line, or refer to another file",

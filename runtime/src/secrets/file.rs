@@ -55,24 +55,15 @@ fn read(
         None
     };
     if let Some(why) = doubt {
-        return Err(SecretError::Unsafe {
-            reference: reference.clone(),
-            path,
-            why,
-        });
+        return Err(SecretError::Unsafe { reference: reference.clone(), path, why });
     }
     // Room for all of it at once, so that growing leaves no copies behind.
     let size = meta.len().min(LARGEST) + 1;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    file.take(LARGEST + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LARGEST {
         bytes.zeroize();
-        return Err(SecretError::TooLarge {
-            reference: reference.clone(),
-            limit: LARGEST,
-        });
+        return Err(SecretError::TooLarge { reference: reference.clone(), limit: LARGEST });
     }
     Ok((path, bytes))
 }
@@ -95,8 +86,7 @@ pub(super) fn from_dotenv(
     key: &str,
 ) -> Result<SecretValue, SecretError> {
     let (path, bytes) = read(reference, base, home, written)?;
-    let text =
-        SecretValue::from_bytes(bytes).map_err(|why| SecretError::not_text(reference, why))?;
+    let text = SecretValue::from_bytes(bytes).map_err(|why| SecretError::not_text(reference, why))?;
     let entries = parse_dotenv(text.expose()).map_err(|cause| SecretError::Dotenv {
         reference: reference.clone(),
         path: path.clone(),
@@ -111,13 +101,7 @@ pub(super) fn from_dotenv(
     }
     match found {
         Some((mut value, false)) => Ok(SecretValue::new(std::mem::take(&mut *value))),
-        Some((_, true)) => Err(SecretError::Expansion {
-            reference: reference.clone(),
-            path,
-        }),
-        None => Err(SecretError::NoEntry {
-            reference: reference.clone(),
-            place: format!("`{}`", path.display()),
-        }),
+        Some((_, true)) => Err(SecretError::Expansion { reference: reference.clone(), path }),
+        None => Err(SecretError::NoEntry { reference: reference.clone(), place: format!("`{}`", path.display()) }),
     }
 }

@@ -31,13 +31,7 @@ pub fn keychain_get(service: &str, account: &str) -> Result<SecretValue, SecretE
 pub fn keychain_set(service: &str, account: &str, value: &SecretValue) -> Result<(), SecretError> {
     let reference = Reference::keychain(service, account)?;
     let value = value.clone();
-    with_entry(
-        &reference,
-        service,
-        account,
-        DEFAULT_TIMEOUT,
-        move |entry| entry.set_password(value.expose()),
-    )
+    with_entry(&reference, service, account, DEFAULT_TIMEOUT, move |entry| entry.set_password(value.expose()))
 }
 
 /// Removes an entry.
@@ -46,9 +40,7 @@ pub fn keychain_set(service: &str, account: &str, value: &SecretValue) -> Result
 /// As [`keychain_get`]; [`SecretError::NoEntry`] when there is none.
 pub fn keychain_delete(service: &str, account: &str) -> Result<(), SecretError> {
     let reference = Reference::keychain(service, account)?;
-    with_entry(&reference, service, account, DEFAULT_TIMEOUT, |entry| {
-        entry.delete_credential()
-    })
+    with_entry(&reference, service, account, DEFAULT_TIMEOUT, |entry| entry.delete_credential())
 }
 
 pub(super) fn get(
@@ -57,9 +49,7 @@ pub(super) fn get(
     account: &str,
     limit: Duration,
 ) -> Result<SecretValue, SecretError> {
-    let bytes = with_entry(reference, service, account, limit, |entry| {
-        entry.get_secret()
-    })?;
+    let bytes = with_entry(reference, service, account, limit, |entry| entry.get_secret())?;
     SecretValue::from_bytes(bytes).map_err(|why| SecretError::not_text(reference, why))
 }
 
@@ -76,19 +66,14 @@ fn with_entry<T: Send + 'static>(
     limit: Duration,
     call: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, SecretError> {
-    let no_keychain = |cause: String| SecretError::NoKeychain {
-        reference: reference.clone(),
-        cause,
-    };
+    let no_keychain = |cause: String| SecretError::NoKeychain { reference: reference.clone(), cause };
     reachable().map_err(|cause| no_keychain(cause.to_owned()))?;
     let (sender, receiver) = channel();
     let (service, account) = (service.to_owned(), account.to_owned());
     thread::spawn(move || {
         let answer = match store() {
             Err(cause) => Answer::NoStore(cause),
-            Ok(store) => Answer::Given(
-                Entry::new_in_store(&store, &service, &account).and_then(|entry| call(&entry)),
-            ),
+            Ok(store) => Answer::Given(Entry::new_in_store(&store, &service, &account).and_then(|entry| call(&entry))),
         };
         // Nobody listens any more after the limit.
         let _ = sender.send(answer);
@@ -96,10 +81,7 @@ fn with_entry<T: Send + 'static>(
     match receiver.recv_timeout(limit) {
         Ok(Answer::Given(result)) => result.map_err(|error| translate(reference, &error)),
         Ok(Answer::NoStore(cause)) => Err(no_keychain(cause)),
-        Err(_) => Err(SecretError::TimedOut {
-            reference: reference.clone(),
-            limit,
-        }),
+        Err(_) => Err(SecretError::TimedOut { reference: reference.clone(), limit }),
     }
 }
 
@@ -141,11 +123,7 @@ fn reachable() -> Result<(), &'static str> {
             Path::new("/run/user").join(uid.to_string())
         }
     };
-    if folder.join("bus").exists() {
-        Ok(())
-    } else {
-        Err("there is no D-Bus session bus")
-    }
+    if folder.join("bus").exists() { Ok(()) } else { Err("there is no D-Bus session bus") }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -171,10 +149,7 @@ fn harmless(error: &Error) -> String {
 fn translate(reference: &Reference, error: &Error) -> SecretError {
     let (reference, cause) = (reference.clone(), harmless(error));
     match error {
-        Error::NoEntry => SecretError::NoEntry {
-            reference,
-            place: "the keychain".into(),
-        },
+        Error::NoEntry => SecretError::NoEntry { reference, place: "the keychain".into() },
         Error::NoStorageAccess(_) => SecretError::Locked { reference, cause },
         Error::BadEncoding(_) => SecretError::NotUtf8 { reference },
         _ if cause.contains("ServiceUnknown") => SecretError::NoKeychain { reference, cause },

@@ -48,8 +48,7 @@ impl Masker {
                 self.needles.push(form);
             }
         }
-        self.needles
-            .sort_by_key(|needle| std::cmp::Reverse(needle.len()));
+        self.needles.sort_by_key(|needle| std::cmp::Reverse(needle.len()));
         self.by_first = vec![Vec::new(); 256];
         for (index, needle) in self.needles.iter().enumerate() {
             self.by_first[usize::from(needle[0])].push(index);
@@ -64,26 +63,18 @@ impl Masker {
         let mut stream = self.stream();
         let mut out = stream.push(text.as_bytes());
         out.extend(stream.finish());
-        String::from_utf8(out)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
     /// A stream that masks what is pushed into it, whatever the chunks.
     pub fn stream(&self) -> MaskingStream<'_> {
-        MaskingStream {
-            masker: self,
-            held: Vec::new(),
-            covered: 0,
-        }
+        MaskingStream { masker: self, held: Vec::new(), covered: 0 }
     }
 
     /// What the bytes begin with: the length of the longest value that stands there whole, and whether a longer one
     /// could still come of them.
     fn look(&self, bytes: &[u8]) -> (usize, bool) {
-        let Some(candidates) = bytes
-            .first()
-            .and_then(|&b| self.by_first.get(usize::from(b)))
-        else {
+        let Some(candidates) = bytes.first().and_then(|&b| self.by_first.get(usize::from(b))) else {
             return (0, false);
         };
         let mut open = false;
@@ -171,12 +162,7 @@ fn forms(text: &str) -> Vec<Zeroizing<Vec<u8>>> {
     let mut forms = vec![text.to_owned(), text.replace('$', "$$")];
     if let Ok(quoted) = serde_json::to_string(text) {
         let escaped = quoted[1..quoted.len() - 1].to_owned();
-        forms.push(
-            escaped
-                .replace('<', "\\u003c")
-                .replace('>', "\\u003e")
-                .replace('&', "\\u0026"),
-        );
+        forms.push(escaped.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
         forms.push(escaped);
     }
     for upper in [true, false] {
@@ -188,9 +174,7 @@ fn forms(text: &str) -> Vec<Zeroizing<Vec<u8>>> {
     for alphabet in [STANDARD, URL_SAFE] {
         forms.push(base64(bytes, alphabet));
         forms.extend(
-            (0..3)
-                .map(|shift| base64_inside(bytes, shift, alphabet))
-                .filter(|part| part.len() >= SHORTEST_PART),
+            (0..3).map(|shift| base64_inside(bytes, shift, alphabet)).filter(|part| part.len() >= SHORTEST_PART),
         );
     }
     if text.contains('\n') {
@@ -202,19 +186,12 @@ fn forms(text: &str) -> Vec<Zeroizing<Vec<u8>>> {
                 .map(str::to_owned),
         );
     }
-    forms
-        .into_iter()
-        .map(|form| Zeroizing::new(form.into_bytes()))
-        .collect()
+    forms.into_iter().map(|form| Zeroizing::new(form.into_bytes())).collect()
 }
 
 fn hex(bytes: &[u8], upper: bool) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = if upper {
-            write!(out, "{byte:02X}")
-        } else {
-            write!(out, "{byte:02x}")
-        };
+        let _ = if upper { write!(out, "{byte:02X}") } else { write!(out, "{byte:02x}") };
         out
     })
 }
@@ -224,11 +201,7 @@ fn percent(bytes: &[u8], upper: bool) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            let _ = if upper {
-                write!(out, "%{byte:02X}")
-            } else {
-                write!(out, "%{byte:02x}")
-            };
+            let _ = if upper { write!(out, "%{byte:02X}") } else { write!(out, "%{byte:02x}") };
         }
         out
     })
@@ -241,9 +214,7 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
-        let word = [0, 1, 2].iter().fold(0u32, |word, &i| {
-            word << 8 | u32::from(chunk.get(i).copied().unwrap_or(0))
-        });
+        let word = [0, 1, 2].iter().fold(0u32, |word, &i| word << 8 | u32::from(chunk.get(i).copied().unwrap_or(0)));
         for digit in 0..=chunk.len() {
             let index = word >> (18 - 6 * digit) & 63;
             out.push(char::from(alphabet[index as usize]));
@@ -270,10 +241,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn masker(values: &[&str]) -> Masker {
-        let values: Vec<SecretValue> = values
-            .iter()
-            .map(|v| SecretValue::new((*v).to_owned()))
-            .collect();
+        let values: Vec<SecretValue> = values.iter().map(|v| SecretValue::new((*v).to_owned())).collect();
         Masker::new(&values)
     }
 
@@ -301,10 +269,7 @@ mod tests {
         let json = serde_json::to_string(value).unwrap();
         for (form, rest) in [
             (json.clone(), "\"***\""),
-            (
-                json.replace('<', "\\u003c").replace('&', "\\u0026"),
-                "\"***\"",
-            ),
+            (json.replace('<', "\\u003c").replace('&', "\\u0026"), "\"***\""),
             (value.replace('$', "$$"), "***"),
             ("p%24a%22ss%20w%2F%C3%B6%3C%26%5Crd%3F".into(), "***"),
             ("p%24a%22ss+w%2f%c3%b6%3c%26%5crd%3f".into(), "***"),
@@ -320,12 +285,7 @@ mod tests {
     #[test]
     fn base64_is_that_of_the_standard() {
         // RFC 4648, section 10, without the padding.
-        for (text, expected) in [
-            ("f", "Zg"),
-            ("fo", "Zm8"),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-        ] {
+        for (text, expected) in [("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
             assert_eq!(base64(text.as_bytes(), STANDARD), expected);
         }
         assert_eq!(base64(b"\xfb\xff", STANDARD), "+/8");
@@ -340,10 +300,7 @@ mod tests {
             let masked = m.mask(&format!("Basic {text}"));
             assert!(masked.contains(MASK), "{masked}");
             // At most the digits that mix with the neighbours are left.
-            assert!(
-                masked.len() <= "Basic ".len() + 8 + MASK.len() + 2,
-                "{masked}"
-            );
+            assert!(masked.len() <= "Basic ".len() + 8 + MASK.len() + 2, "{masked}");
         }
     }
 

@@ -59,9 +59,7 @@ pub enum ReferenceError {
     #[error("a secret reference starts with `env:`, `keychain:`, `command:`, `file:` or `dotenv:`")]
     NoProvider,
     /// A provider that does not exist.
-    #[error(
-        "unknown secret provider `{0}`; there are `env`, `keychain`, `command`, `file` and `dotenv`"
-    )]
+    #[error("unknown secret provider `{0}`; there are `env`, `keychain`, `command`, `file` and `dotenv`")]
     UnknownProvider(String),
     /// Something about the rest.
     #[error("a `{provider}:` reference {why}")]
@@ -116,11 +114,7 @@ impl FromStr for Reference {
             "command" => "command",
             "file" => "file",
             "dotenv" => "dotenv",
-            other
-                if other.len() <= 12
-                    && other.bytes().all(|b| b.is_ascii_lowercase())
-                    && !other.is_empty() =>
-            {
+            other if other.len() <= 12 && other.bytes().all(|b| b.is_ascii_lowercase()) && !other.is_empty() => {
                 return Err(ReferenceError::UnknownProvider(other.to_owned()));
             }
             _ => return Err(ReferenceError::NoProvider),
@@ -131,39 +125,25 @@ impl FromStr for Reference {
         }
         let provider = match known {
             "env" => Provider::Env {
-                name: valid_key(rest)
-                    .ok_or(bad("needs the name of a variable: letters, digits and `_`"))?,
+                name: valid_key(rest).ok_or(bad("needs the name of a variable: letters, digits and `_`"))?,
             },
             "keychain" => match rest.split_once('/') {
                 Some((service, account)) if !service.is_empty() && !account.is_empty() => {
-                    Provider::Keychain {
-                        service: service.to_owned(),
-                        account: account.to_owned(),
-                    }
+                    Provider::Keychain { service: service.to_owned(), account: account.to_owned() }
                 }
                 _ => return Err(bad("looks like `keychain:SERVICE/ACCOUNT`")),
             },
-            "command" => Provider::Command {
-                words: split_words(rest).map_err(bad)?,
-            },
-            "file" => Provider::File {
-                path: valid_path(rest).map_err(bad)?,
-            },
+            "command" => Provider::Command { words: split_words(rest).map_err(bad)? },
+            "file" => Provider::File { path: valid_path(rest).map_err(bad)? },
             _ => {
-                let (path, key) = rest
-                    .rsplit_once('#')
-                    .ok_or(bad("looks like `dotenv:PATH#KEY`"))?;
+                let (path, key) = rest.rsplit_once('#').ok_or(bad("looks like `dotenv:PATH#KEY`"))?;
                 Provider::Dotenv {
                     path: valid_path(path).map_err(bad)?,
-                    key: valid_key(key)
-                        .ok_or(bad("needs a key after the `#`: letters, digits and `_`"))?,
+                    key: valid_key(key).ok_or(bad("needs a key after the `#`: letters, digits and `_`"))?,
                 }
             }
         };
-        Ok(Self(Arc::new(Parsed {
-            text: text.to_owned(),
-            provider,
-        })))
+        Ok(Self(Arc::new(Parsed { text: text.to_owned(), provider })))
     }
 }
 
@@ -273,29 +253,16 @@ mod tests {
         assert_eq!(provider("env:A_1"), Provider::Env { name: "A_1".into() });
         assert_eq!(
             provider("keychain:shop/stripe/live"),
-            Provider::Keychain {
-                service: "shop".into(),
-                account: "stripe/live".into()
-            }
+            Provider::Keychain { service: "shop".into(), account: "stripe/live".into() }
         );
-        assert_eq!(
-            provider("file:~/a b#c"),
-            Provider::File {
-                path: "~/a b#c".into()
-            }
-        );
+        assert_eq!(provider("file:~/a b#c"), Provider::File { path: "~/a b#c".into() });
         assert_eq!(
             provider("dotenv:../a#b/.env#KEY"),
-            Provider::Dotenv {
-                path: "../a#b/.env".into(),
-                key: "KEY".into()
-            }
+            Provider::Dotenv { path: "../a#b/.env".into(), key: "KEY".into() }
         );
         assert_eq!(
             provider("command:op read op://x/y"),
-            Provider::Command {
-                words: vec!["op".into(), "read".into(), "op://x/y".into()]
-            }
+            Provider::Command { words: vec!["op".into(), "read".into(), "op://x/y".into()] }
         );
     }
 
@@ -306,17 +273,11 @@ mod tests {
             ("a 'b c' \"d e\"", vec!["a", "b c", "d e"]),
             (r#"a "q\"q" b\ c '\n'"#, vec!["a", "q\"q", "b c", "\\n"]),
             ("a '' x''y", vec!["a", "", "xy"]),
-            (
-                r#"a '$HOME;|' "\$x" "\n""#,
-                vec!["a", "$HOME;|", "$x", "\\n"],
-            ),
+            (r#"a '$HOME;|' "\$x" "\n""#, vec!["a", "$HOME;|", "$x", "\\n"]),
         ] {
             assert_eq!(split_words(text).unwrap(), expected, "{text}");
         }
-        for text in [
-            "", "  ", "''", "a 'b", "a \"b", "a \\", "a | b", "a $X", "a \"$X\"", "a `b`", "a;b",
-            "a > b",
-        ] {
+        for text in ["", "  ", "''", "a 'b", "a \"b", "a \\", "a | b", "a $X", "a \"$X\"", "a `b`", "a;b", "a > b"] {
             assert!(split_words(text).is_err(), "{text}");
         }
     }
@@ -342,17 +303,9 @@ mod tests {
             let error = text.parse::<Reference>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
-        for pasted in [
-            "sk_live_canary99",
-            "canary99:canary99",
-            "postgres://u:canary99@h",
-            "env:canary99 x",
-        ] {
+        for pasted in ["sk_live_canary99", "canary99:canary99", "postgres://u:canary99@h", "env:canary99 x"] {
             let error = pasted.parse::<Reference>().unwrap_err();
-            assert!(
-                !format!("{error} {error:?}").contains("canary99"),
-                "{error:?}"
-            );
+            assert!(!format!("{error} {error:?}").contains("canary99"), "{error:?}");
         }
     }
 

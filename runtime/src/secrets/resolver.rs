@@ -28,10 +28,7 @@ pub struct Resolver {
 /// The environment is not shown: it is full of secrets.
 impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resolver")
-            .field("base", &self.base)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
+        f.debug_struct("Resolver").field("base", &self.base).field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
@@ -39,11 +36,7 @@ impl Resolver {
     /// A resolver for a checkout (`base`, where relative paths start) and a snapshot of the environment, with the
     /// default limit of ten seconds per reference.
     pub fn new(base: PathBuf, env: BTreeMap<String, OsString>) -> Self {
-        Self {
-            base,
-            env,
-            timeout: DEFAULT_TIMEOUT,
-        }
+        Self { base, env, timeout: DEFAULT_TIMEOUT }
     }
 
     /// The same with another limit. The keychain never takes more than ten seconds.
@@ -58,26 +51,15 @@ impl Resolver {
     /// # Errors
     /// See [`SecretError`]; none holds a value.
     pub fn resolve(&self, reference: &Reference) -> Result<SecretValue, SecretError> {
-        let home = self
-            .env
-            .get("HOME")
-            .map(Path::new)
-            .filter(|home| home.is_absolute());
+        let home = self.env.get("HOME").map(Path::new).filter(|home| home.is_absolute());
         match reference.provider() {
             Provider::Env { name } => self.variable(reference, name),
-            Provider::Keychain { service, account } => keychain::get(
-                reference,
-                service,
-                account,
-                self.timeout.min(DEFAULT_TIMEOUT),
-            ),
-            Provider::Command { words } => {
-                command::run(reference, words, &self.base, &self.env, self.timeout)
+            Provider::Keychain { service, account } => {
+                keychain::get(reference, service, account, self.timeout.min(DEFAULT_TIMEOUT))
             }
+            Provider::Command { words } => command::run(reference, words, &self.base, &self.env, self.timeout),
             Provider::File { path } => file::from_file(reference, &self.base, home, path),
-            Provider::Dotenv { path, key } => {
-                file::from_dotenv(reference, &self.base, home, path, key)
-            }
+            Provider::Dotenv { path, key } => file::from_dotenv(reference, &self.base, home, path, key),
         }
     }
 
@@ -106,11 +88,8 @@ impl Resolver {
     }
 
     fn variable(&self, reference: &Reference, name: &str) -> Result<SecretValue, SecretError> {
-        let value = self.env.get(name).ok_or_else(|| SecretError::NotSet {
-            reference: reference.clone(),
-        })?;
-        SecretValue::from_bytes(value.as_encoded_bytes().to_vec())
-            .map_err(|why| SecretError::not_text(reference, why))
+        let value = self.env.get(name).ok_or_else(|| SecretError::NotSet { reference: reference.clone() })?;
+        SecretValue::from_bytes(value.as_encoded_bytes().to_vec()).map_err(|why| SecretError::not_text(reference, why))
     }
 }
 

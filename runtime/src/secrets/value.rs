@@ -104,8 +104,7 @@ mod tests {
 
     #[test]
     fn bytes_are_exact_text_or_refused() {
-        let from =
-            |bytes: &[u8]| SecretValue::from_printed(bytes.to_vec()).map(|v| v.expose().to_owned());
+        let from = |bytes: &[u8]| SecretValue::from_printed(bytes.to_vec()).map(|v| v.expose().to_owned());
         for (given, expected) in [
             ("a", "a"),
             ("a\n", "a"),
@@ -120,9 +119,6 @@ mod tests {
         }
         assert_eq!(from(b"a\0b"), Err(NotText::Nul));
         assert_eq!(from(b"a\xffb"), Err(NotText::NotUtf8));
-        assert_eq!(
-            SecretValue::from_bytes(b"a\n".to_vec()).unwrap().expose(),
-            "a\n"
-        );
+        assert_eq!(SecretValue::from_bytes(b"a\n".to_vec()).unwrap().expose(), "a\n");
     }
 }

@@ -32,25 +32,14 @@ impl<'a> Digester<'a> {
         inputs: &'a mut Inputs,
         faults: &'a mut Vec<Diagnostic>,
     ) -> Self {
-        Self {
-            checkout,
-            old,
-            new: Memo::default(),
-            inputs,
-            faults,
-            done: BTreeMap::new(),
-        }
+        Self { checkout, old, new: Memo::default(), inputs, faults, done: BTreeMap::new() }
     }
 
     /// Every service's build.
     pub(super) fn builds(&mut self, model: &Project) -> BTreeMap<String, Build> {
         let mut builds = BTreeMap::new();
         for (name, service) in &model.services {
-            if let Some(build) = service
-                .build
-                .as_ref()
-                .and_then(|build| self.build(name, build))
-            {
+            if let Some(build) = service.build.as_ref().and_then(|build| self.build(name, build)) {
                 builds.insert(name.clone(), build);
             }
         }
@@ -58,19 +47,13 @@ impl<'a> Digester<'a> {
     }
 
     fn build(&mut self, service: &str, build: &Object) -> Option<Build> {
-        let context = build
-            .get("context")
-            .and_then(Value::as_str)
-            .unwrap_or(CHECKOUT);
+        let context = build.get("context").and_then(Value::as_str).unwrap_or(CHECKOUT);
         let mut hash = Sha256::new();
         part(&mut hash, context.as_bytes());
         let path = ["services", service, "build"];
         if is_local(context) {
             let root = on_disk(context, self.checkout);
-            let dockerfile = build
-                .get("dockerfile")
-                .and_then(Value::as_str)
-                .unwrap_or("Dockerfile");
+            let dockerfile = build.get("dockerfile").and_then(Value::as_str).unwrap_or("Dockerfile");
             let dockerfile = root.join(on_disk(dockerfile, self.checkout));
             let inline = build.contains_key("dockerfile_inline");
             let digest = self.folder(&root, Some(&dockerfile), &path)?;
@@ -79,10 +62,8 @@ impl<'a> Digester<'a> {
                 // It may lie outside the context, and is sent even when it is ignored.
                 let digest = self.file(&dockerfile);
                 if digest.is_none() && root.is_dir() {
-                    let message = format!(
-                        "`{service}` is built from `{}`, which does not exist",
-                        self.shown(&dockerfile)
-                    );
+                    let message =
+                        format!("`{service}` is built from `{}`, which does not exist", self.shown(&dockerfile));
                     self.faults.push(Diagnostic::warning(&path, message));
                 }
                 part(&mut hash, digest.unwrap_or_default().as_bytes());
@@ -103,10 +84,7 @@ impl<'a> Digester<'a> {
                 }
             }
         }
-        Some(Build {
-            context: context.to_owned(),
-            digest: hex(&hash.finalize()),
-        })
+        Some(Build { context: context.to_owned(), digest: hex(&hash.finalize()) })
     }
 
     /// Config files by the path that they have in the model. Secret files are only looked for: they count by path.
@@ -120,10 +98,8 @@ impl<'a> Digester<'a> {
             } else {
                 let digest = self.file(&place);
                 if digest.is_none() {
-                    let message = format!(
-                        "the config `{key}` is read from `{}`, which does not exist",
-                        self.shown(&place)
-                    );
+                    let message =
+                        format!("the config `{key}` is read from `{}`, which does not exist", self.shown(&place));
                     let fault = Diagnostic::warning(&["configs", key, "file"], message);
                     self.faults.push(with_main(fault, &place, self.checkout));
                 }
@@ -132,18 +108,11 @@ impl<'a> Digester<'a> {
             files.extend(digest.map(|digest| (file.clone(), digest)));
         }
         for (key, secret) in &model.secrets {
-            let Some(place) = secret
-                .file
-                .as_ref()
-                .map(|file| on_disk(file, self.checkout))
-            else {
+            let Some(place) = secret.file.as_ref().map(|file| on_disk(file, self.checkout)) else {
                 continue;
             };
             if !place.exists() {
-                let message = format!(
-                    "the secret `{key}` is read from `{}`, which does not exist",
-                    self.shown(&place)
-                );
+                let message = format!("the secret `{key}` is read from `{}`, which does not exist", self.shown(&place));
                 let fault = Diagnostic::warning(&["secrets", key, "file"], message);
                 self.faults.push(with_main(fault, &place, self.checkout));
             }
@@ -165,25 +134,15 @@ impl<'a> Digester<'a> {
                 if fingerprint == ABSENT {
                     // Compose says so when it builds; an image that is there needs no context.
                     let message = format!("the folder `{}` does not exist", self.shown(root));
-                    self.faults.push(with_main(
-                        Diagnostic::warning(path, message),
-                        root,
-                        self.checkout,
-                    ));
+                    self.faults.push(with_main(Diagnostic::warning(path, message), root, self.checkout));
                 }
-                self.inputs.sound &= root.to_str().is_some()
-                    && dockerfile.is_none_or(|file| file.to_str().is_some());
-                self.inputs.contexts.push(ContextStamp {
-                    root: key.0.clone(),
-                    dockerfile: key.1.clone(),
-                    fingerprint,
-                });
+                self.inputs.sound &= root.to_str().is_some() && dockerfile.is_none_or(|file| file.to_str().is_some());
+                self.inputs.contexts.push(ContextStamp { root: key.0.clone(), dockerfile: key.1.clone(), fingerprint });
                 self.done.insert(key, digest.clone());
                 Some(digest)
             }
             Err(error) => {
-                let fault =
-                    Diagnostic::error(path, format!("a build context cannot be used: {error}"));
+                let fault = Diagnostic::error(path, format!("a build context cannot be used: {error}"));
                 self.faults.push(match error {
                     ContextError::TooMany(_) | ContextError::TooLarge(_) => {
                         fault.hint("name what the image does not need in a `.dockerignore`")
@@ -209,14 +168,11 @@ impl<'a> Digester<'a> {
 /// linked one.
 pub(super) fn with_main(fault: Diagnostic, path: &Path, checkout: &Checkout) -> Diagnostic {
     let inside = path.strip_prefix(&checkout.folder).ok();
-    let there =
-        inside.and_then(|inside| Some((checkout.in_main_work_tree()?.join(inside), inside)));
+    let there = inside.and_then(|inside| Some((checkout.in_main_work_tree()?.join(inside), inside)));
     match there {
-        Some((main, inside)) if main.exists() => fault.hint(format!(
-            "the main work tree has it: `ln -s {} {}`",
-            main.display(),
-            inside.display()
-        )),
+        Some((main, inside)) if main.exists() => {
+            fault.hint(format!("the main work tree has it: `ln -s {} {}`", main.display(), inside.display()))
+        }
         _ => fault,
     }
 }

@@ -55,10 +55,7 @@ pub enum ContextError {
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ContextError + '_ {
-    move |cause| ContextError::Io {
-        path: path.to_owned(),
-        cause,
-    }
+    move |cause| ContextError::Io { path: path.to_owned(), cause }
 }
 
 /// Digests of files by path, valid as long as size, times, inode and mode are the same. Only a memory: without it
@@ -93,31 +90,15 @@ impl Folder {
             name.push(".dockerignore");
             PathBuf::from(name)
         });
-        let read = |path: &Path| {
-            fs::read(path)
-                .ok()
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        };
-        let ignore_text = own
-            .and_then(|path| read(&path))
-            .or_else(|| read(&root.join(".dockerignore")))
-            .unwrap_or_default();
-        Self {
-            root: root.to_owned(),
-            patterns: Patterns::parse(&ignore_text),
-            ignore_text,
-            keeps_git: false,
-        }
+        let read = |path: &Path| fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let ignore_text =
+            own.and_then(|path| read(&path)).or_else(|| read(&root.join(".dockerignore"))).unwrap_or_default();
+        Self { root: root.to_owned(), patterns: Patterns::parse(&ignore_text), ignore_text, keeps_git: false }
     }
 
     /// A folder that is taken whole.
     pub(super) fn whole(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            patterns: Patterns::default(),
-            ignore_text: String::new(),
-            keeps_git: true,
-        }
+        Self { root: root.to_owned(), patterns: Patterns::default(), ignore_text: String::new(), keeps_git: true }
     }
 
     /// Over what `stat` says of every file.
@@ -130,18 +111,12 @@ impl Folder {
 
     /// The fingerprint and the digest of the same moment. Digests of files come from `old` where they are still valid,
     /// and go to `new`.
-    pub(super) fn digest(
-        &self,
-        old: &Memo,
-        new: &mut Memo,
-    ) -> Result<(String, String), ContextError> {
+    pub(super) fn digest(&self, old: &Memo, new: &mut Memo) -> Result<(String, String), ContextError> {
         if self.is_absent() {
             return Ok((ABSENT.to_owned(), ABSENT.to_owned()));
         }
         let entries = self.settled()?;
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut hash = Sha256::new();
         for entry in &entries {
             let path = self.root.join(&entry.path);
@@ -184,13 +159,11 @@ impl Folder {
     /// The entries, looked at when none of them was written within the last tick.
     fn settled(&self) -> Result<Vec<Entry>, ContextError> {
         for _ in 0..5 {
-            let before = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
+            let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let entries = self.entries()?;
-            let unsettled = entries.iter().any(|entry| {
-                !entry.meta.is_dir() && written(&entry.meta).is_some_and(|at| at + TICK > before)
-            });
+            let unsettled = entries
+                .iter()
+                .any(|entry| !entry.meta.is_dir() && written(&entry.meta).is_some_and(|at| at + TICK > before));
             if !unsettled {
                 return Ok(entries);
             }
@@ -269,12 +242,10 @@ pub(super) fn part(hash: &mut Sha256, bytes: &[u8]) {
 
 /// Bytes in lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// HMAC-SHA-256 of several texts, one after the other, in hex.
@@ -329,10 +300,7 @@ fn stat_text(meta: &Metadata) -> String {
 /// When a file was last changed in any way, since 1970.
 fn written(meta: &Metadata) -> Option<Duration> {
     let seconds = u64::try_from(meta.ctime()).ok()?;
-    Some(Duration::new(
-        seconds,
-        u32::try_from(meta.ctime_nsec()).unwrap_or(0),
-    ))
+    Some(Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0)))
 }
 
 #[cfg(test)]

@@ -9,10 +9,7 @@ fn write(root: &Path, name: &str, text: &str) {
 }
 
 fn digest(root: &Path) -> String {
-    Folder::context(root, None)
-        .digest(&Memo::default(), &mut Memo::default())
-        .unwrap()
-        .1
+    Folder::context(root, None).digest(&Memo::default(), &mut Memo::default()).unwrap().1
 }
 
 #[test]
@@ -21,11 +18,7 @@ fn the_digest_is_over_what_the_builder_gets() {
     let fill = |root: &Path| {
         write(root, "Dockerfile", "FROM x");
         write(root, "src/a", "a");
-        write(
-            root,
-            ".dockerignore",
-            "*.log\nnode_modules\n!node_modules/kept\n",
-        );
+        write(root, ".dockerignore", "*.log\nnode_modules\n!node_modules/kept\n");
         write(root, "x.log", "noise");
         write(root, "node_modules/kept", "kept");
         write(root, "node_modules/dropped", "dropped");
@@ -79,11 +72,7 @@ fn the_dockerfile_s_own_ignore_file_goes_first() {
     let names = |dockerfile: &str| {
         let folder = Folder::context(dir.path(), Some(&dir.path().join(dockerfile)));
         let entries = folder.entries().unwrap();
-        entries
-            .into_iter()
-            .map(|e| e.path.display().to_string())
-            .filter(|n| n.len() == 1)
-            .collect::<Vec<_>>()
+        entries.into_iter().map(|e| e.path.display().to_string()).filter(|n| n.len() == 1).collect::<Vec<_>>()
     };
     assert_eq!(names("Dockerfile"), ["b"]);
     assert_eq!(names("dev.Dockerfile"), ["a"]);
@@ -96,35 +85,18 @@ fn files_are_remembered_once_they_have_settled() {
     let folder = Folder::whole(dir.path());
     let mut memo = Memo::default();
     let fresh = folder.digest(&Memo::default(), &mut memo).unwrap();
-    assert!(
-        memo.files.is_empty(),
-        "a fresh file could still change unseen"
-    );
+    assert!(memo.files.is_empty(), "a fresh file could still change unseen");
     std::thread::sleep(UNSETTLED + TICK * 5);
     assert_eq!(folder.digest(&Memo::default(), &mut memo).unwrap(), fresh);
     assert_eq!(memo.files.len(), 1);
     // The memory is used: a wrong one gives a wrong digest.
     let mut wrong = memo.clone();
-    wrong
-        .files
-        .values_mut()
-        .for_each(|(_, digest)| *digest = "0".repeat(64));
-    assert_ne!(
-        folder.digest(&wrong, &mut Memo::default()).unwrap().1,
-        fresh.1
-    );
+    wrong.files.values_mut().for_each(|(_, digest)| *digest = "0".repeat(64));
+    assert_ne!(folder.digest(&wrong, &mut Memo::default()).unwrap().1, fresh.1);
     // And not used for a file that is another, whatever its size and time.
-    let time = fs::metadata(dir.path().join("a"))
-        .unwrap()
-        .modified()
-        .unwrap();
+    let time = fs::metadata(dir.path().join("a")).unwrap().modified().unwrap();
     write(dir.path(), "a", "two");
-    File::options()
-        .write(true)
-        .open(dir.path().join("a"))
-        .unwrap()
-        .set_modified(time)
-        .unwrap();
+    File::options().write(true).open(dir.path().join("a")).unwrap().set_modified(time).unwrap();
     let (fingerprint, digest) = folder.digest(&memo, &mut Memo::default()).unwrap();
     assert!(fingerprint != fresh.0 && digest != fresh.1);
     let text = serde_json::to_string(&memo).unwrap();
@@ -135,18 +107,10 @@ fn files_are_remembered_once_they_have_settled() {
 fn a_folder_that_is_none_is_named_and_an_absent_one_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "file", "");
-    let error = Folder::whole(&dir.path().join("file"))
-        .fingerprint()
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with("cannot read `") && error.contains("file"),
-        "{error}"
-    );
+    let error = Folder::whole(&dir.path().join("file")).fingerprint().unwrap_err().to_string();
+    assert!(error.starts_with("cannot read `") && error.contains("file"), "{error}");
     let later = dir.path().join("later");
-    let absent = Folder::whole(&later)
-        .digest(&Memo::default(), &mut Memo::default())
-        .unwrap();
+    let absent = Folder::whole(&later).digest(&Memo::default(), &mut Memo::default()).unwrap();
     assert_eq!(absent, (ABSENT.to_owned(), ABSENT.to_owned()));
     fs::create_dir(&later).unwrap();
     assert_ne!(Folder::whole(&later).fingerprint().unwrap(), ABSENT);

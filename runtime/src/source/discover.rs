@@ -15,19 +15,11 @@ use sidestack_topology::diagnostic::Diagnostic;
 use super::inputs::Inputs;
 
 /// What Compose looks for, first wins.
-pub(super) const DEFAULT_FILES: [&str; 4] = [
-    "compose.yaml",
-    "compose.yml",
-    "docker-compose.yml",
-    "docker-compose.yaml",
-];
+pub(super) const DEFAULT_FILES: [&str; 4] =
+    ["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
 /// What it merges over that, first wins.
-const OVERRIDE_FILES: [&str; 4] = [
-    "compose.override.yml",
-    "compose.override.yaml",
-    "docker-compose.override.yml",
-    "docker-compose.override.yaml",
-];
+const OVERRIDE_FILES: [&str; 4] =
+    ["compose.override.yml", "compose.override.yaml", "docker-compose.override.yml", "docker-compose.override.yaml"];
 
 /// A stack's compose files.
 #[derive(Debug, Default)]
@@ -51,19 +43,10 @@ pub(super) struct Wanted<'a> {
 }
 
 /// Settles the list, and records every name that would have changed it.
-pub(super) fn compose_files(
-    wanted: &Wanted<'_>,
-    inputs: &mut Inputs,
-    faults: &mut Vec<Diagnostic>,
-) -> Found {
+pub(super) fn compose_files(wanted: &Wanted<'_>, inputs: &mut Inputs, faults: &mut Vec<Diagnostic>) -> Found {
     let folder = wanted.folder;
     let files: Vec<PathBuf> = if !wanted.asked.is_empty() {
-        named(
-            folder,
-            wanted.asked.iter().map(PathBuf::as_path),
-            inputs,
-            faults,
-        )
+        named(folder, wanted.asked.iter().map(PathBuf::as_path), inputs, faults)
     } else if let Some(list) = wanted.manifest {
         match list {
             [] => {
@@ -77,24 +60,10 @@ pub(super) fn compose_files(
             }
             list => named(folder, list.iter().map(Path::new), inputs, faults),
         }
-    } else if let Some(list) = wanted
-        .variables
-        .get("COMPOSE_FILE")
-        .filter(|list| !list.is_empty())
-    {
-        let separator = wanted
-            .variables
-            .get("COMPOSE_PATH_SEPARATOR")
-            .filter(|s| !s.is_empty());
+    } else if let Some(list) = wanted.variables.get("COMPOSE_FILE").filter(|list| !list.is_empty()) {
+        let separator = wanted.variables.get("COMPOSE_PATH_SEPARATOR").filter(|s| !s.is_empty());
         let separator = separator.map_or(":", String::as_str);
-        named(
-            folder,
-            list.split(separator)
-                .filter(|name| !name.is_empty())
-                .map(Path::new),
-            inputs,
-            faults,
-        )
+        named(folder, list.split(separator).filter(|name| !name.is_empty()).map(Path::new), inputs, faults)
     } else {
         let mut files: Vec<PathBuf> = first(folder, &DEFAULT_FILES, inputs).into_iter().collect();
         if !files.is_empty() {
@@ -102,15 +71,8 @@ pub(super) fn compose_files(
         }
         files
     };
-    let project_directory = files
-        .first()
-        .and_then(|file| file.parent())
-        .unwrap_or(folder)
-        .to_owned();
-    Found {
-        files,
-        project_directory,
-    }
+    let project_directory = files.first().and_then(|file| file.parent()).unwrap_or(folder).to_owned();
+    Found { files, project_directory }
 }
 
 fn named<'a>(
@@ -127,14 +89,8 @@ fn named<'a>(
         if path.is_file() {
             files.push(path);
         } else {
-            let fault = Diagnostic::error(
-                &["compose"],
-                format!("there is no compose file `{}`", name.display()),
-            );
-            faults.push(fault.hint(format!(
-                "paths of compose files start from `{}`",
-                folder.display()
-            )));
+            let fault = Diagnostic::error(&["compose"], format!("there is no compose file `{}`", name.display()));
+            faults.push(fault.hint(format!("paths of compose files start from `{}`", folder.display())));
         }
     }
     files
@@ -152,10 +108,8 @@ fn first(folder: &Path, names: &[&str], inputs: &mut Inputs) -> Option<PathBuf> 
 fn unnamed(folder: &Path, inputs: &mut Inputs, faults: &mut Vec<Diagnostic>) {
     if let Some(file) = first(folder, &DEFAULT_FILES, inputs) {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let fault = Diagnostic::warning(
-            &["compose"],
-            format!("the manifest does not name `{name}`, so it is not read"),
-        );
+        let fault =
+            Diagnostic::warning(&["compose"], format!("the manifest does not name `{name}`, so it is not read"));
         faults.push(fault.hint(format!("add `compose: {name}` to the manifest")));
     }
 }

@@ -21,28 +21,23 @@ impl Patterns {
     /// Reads the text of a `.dockerignore`.
     pub(super) fn parse(text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let rules = text
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| {
-                let line = line.trim();
-                let (admits, pattern) = match line.strip_prefix('!') {
-                    Some(rest) => (true, rest.trim()),
-                    None => (false, line),
-                };
-                let mut parts: Vec<Vec<u8>> = Vec::new();
-                for part in pattern.split('/') {
-                    match part {
-                        "" | "." => {}
-                        ".." => drop(parts.pop()),
-                        part => parts.push(part.as_bytes().to_vec()),
-                    }
+        let rules = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            let line = line.trim();
+            let (admits, pattern) = match line.strip_prefix('!') {
+                Some(rest) => (true, rest.trim()),
+                None => (false, line),
+            };
+            let mut parts: Vec<Vec<u8>> = Vec::new();
+            for part in pattern.split('/') {
+                match part {
+                    "" | "." => {}
+                    ".." => drop(parts.pop()),
+                    part => parts.push(part.as_bytes().to_vec()),
                 }
-                (!parts.is_empty()).then_some(Rule { admits, parts })
-            });
-        Self {
-            rules: rules.collect(),
-        }
+            }
+            (!parts.is_empty()).then_some(Rule { admits, parts })
+        });
+        Self { rules: rules.collect() }
     }
 
     /// Whether a path, its parts from the root, is left out.
@@ -50,8 +45,7 @@ impl Patterns {
         let mut excluded = false;
         for rule in &self.rules {
             // A rule that would change nothing need not be tried.
-            if rule.admits == excluded && (1..=path.len()).any(|n| matches(&rule.parts, &path[..n]))
-            {
+            if rule.admits == excluded && (1..=path.len()).any(|n| matches(&rule.parts, &path[..n])) {
                 excluded = !rule.admits;
             }
         }
@@ -61,17 +55,9 @@ impl Patterns {
     /// Whether something below an excluded folder may be admitted again.
     pub(super) fn may_admit_below(&self, folder: &[&[u8]]) -> bool {
         self.rules.iter().filter(|rule| rule.admits).any(|rule| {
-            let fixed = rule
-                .parts
-                .iter()
-                .position(|part| over_slashes(part))
-                .unwrap_or(rule.parts.len());
+            let fixed = rule.parts.iter().position(|part| over_slashes(part)).unwrap_or(rule.parts.len());
             let deep_enough = fixed < rule.parts.len() || rule.parts.len() > folder.len();
-            deep_enough
-                && rule.parts[..fixed]
-                    .iter()
-                    .zip(folder)
-                    .all(|(part, name)| glob(part, name))
+            deep_enough && rule.parts[..fixed].iter().zip(folder).all(|(part, name)| glob(part, name))
         })
     }
 }
@@ -86,14 +72,12 @@ fn matches(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
         None => path.is_empty(),
         // At the end `**` stands for one part or more, elsewhere for none or more.
         Some((first, [])) if first == b"**" => !path.is_empty(),
-        Some((first, rest)) if first == b"**" => {
-            (0..=path.len()).any(|n| matches(rest, &path[n..]))
-        }
+        Some((first, rest)) if first == b"**" => (0..=path.len()).any(|n| matches(rest, &path[n..])),
         // `**` glued to other text, as in `a**b`, reaches over slashes.
         Some((first, _)) if over_slashes(first) => glob(&pattern.join(&b'/'), &path.join(&b'/')),
-        Some((first, rest)) => path
-            .split_first()
-            .is_some_and(|(name, below)| glob(first, name) && matches(rest, below)),
+        Some((first, rest)) => {
+            path.split_first().is_some_and(|(name, below)| glob(first, name) && matches(rest, below))
+        }
     }
 }
 
@@ -108,19 +92,13 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
                 Some(rest) => (rest, true),
                 None => (rest, false),
             };
-            let reach = if over_slashes {
-                text.len()
-            } else {
-                text.iter().position(|&b| b == b'/').unwrap_or(text.len())
-            };
+            let reach =
+                if over_slashes { text.len() } else { text.iter().position(|&b| b == b'/').unwrap_or(text.len()) };
             (0..=reach).any(|n| glob(rest, &text[n..]))
         }
         b'?' => {
             // One character, which may be several bytes.
-            let length = std::str::from_utf8(text)
-                .ok()
-                .and_then(|text| text.chars().next())
-                .map_or(1, char::len_utf8);
+            let length = std::str::from_utf8(text).ok().and_then(|text| text.chars().next()).map_or(1, char::len_utf8);
             text.first().is_some_and(|&b| b != b'/') && glob(rest, &text[length..])
         }
         b'[' => match class(rest, text) {
@@ -208,11 +186,7 @@ mod tests {
             ("*\n!keep", "keep/below", false),
             ("d\n!d/keep", "d/keep", false),
             ("d\n!d/keep", "d/drop", true),
-            (
-                "*.md\n!README*.md\nREADME-secret.md",
-                "README-secret.md",
-                true,
-            ),
+            ("*.md\n!README*.md\nREADME-secret.md", "README-secret.md", true),
             ("*.md\n!README*.md\nREADME-secret.md", "README.md", false),
         ] {
             assert_eq!(excluded(text, path), expected, "{text:?} on {path}");

@@ -50,22 +50,14 @@ pub struct Repository {
 impl Checkout {
     /// The stack's folder relative to the work tree's root; empty at the root and without git.
     pub fn path_in_work_tree(&self) -> PathBuf {
-        let inside = self
-            .repository
-            .as_ref()
-            .and_then(|r| self.folder.strip_prefix(&r.root).ok());
+        let inside = self.repository.as_ref().and_then(|r| self.folder.strip_prefix(&r.root).ok());
         inside.unwrap_or(Path::new("")).to_owned()
     }
 
     /// The same stack's folder in the main work tree, when this is a linked one.
     pub fn in_main_work_tree(&self) -> Option<PathBuf> {
         let repository = self.repository.as_ref().filter(|r| r.linked)?;
-        Some(
-            repository
-                .main_root
-                .as_ref()?
-                .join(self.path_in_work_tree()),
-        )
+        Some(repository.main_root.as_ref()?.join(self.path_in_work_tree()))
     }
 }
 
@@ -81,28 +73,13 @@ pub fn checkout(start: &Path) -> Result<Checkout, SourceError> {
         cause,
     })?;
     let repository = repository(&canonical);
-    let has_stack = |folder: &Path| {
-        std::iter::once(manifest::FILE)
-            .chain(DEFAULT_FILES)
-            .any(|name| folder.join(name).is_file())
-    };
-    let within = |folder: &&Path| {
-        repository
-            .as_ref()
-            .is_none_or(|r| folder.starts_with(&r.root))
-    };
-    let Some(folder) = canonical
-        .ancestors()
-        .take_while(within)
-        .find(|folder| has_stack(folder))
-    else {
+    let has_stack =
+        |folder: &Path| std::iter::once(manifest::FILE).chain(DEFAULT_FILES).any(|name| folder.join(name).is_file());
+    let within = |folder: &&Path| repository.as_ref().is_none_or(|r| folder.starts_with(&r.root));
+    let Some(folder) = canonical.ancestors().take_while(within).find(|folder| has_stack(folder)) else {
         return Err(SourceError::NotFound {
             start: start.to_owned(),
-            looked_for: format!(
-                "`{}` nor `{}`",
-                manifest::FILE,
-                DEFAULT_FILES.join("` nor `")
-            ),
+            looked_for: format!("`{}` nor `{}`", manifest::FILE, DEFAULT_FILES.join("` nor `")),
         });
     };
     let folder = folder.to_owned();
@@ -116,11 +93,7 @@ pub fn checkout(start: &Path) -> Result<Checkout, SourceError> {
         }
         None => format!("folder:{}", folder.display()),
     };
-    Ok(Checkout {
-        folder,
-        identity,
-        repository,
-    })
+    Ok(Checkout { folder, identity, repository })
 }
 
 /// The name that an instance of this checkout has: `main` for a main work tree and without git; for a linked one a name
@@ -130,10 +103,7 @@ pub fn instance_name(checkout: &Checkout) -> InstanceName {
     let Some(repository) = checkout.repository.as_ref().filter(|r| r.linked) else {
         return InstanceName::main();
     };
-    let folder = repository
-        .root
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
+    let folder = repository.root.file_name().map(|name| name.to_string_lossy().into_owned());
     let original = repository.branch.clone().or(folder).unwrap_or_default();
     let (name, altered) = derive(&original, "worktree");
     let plain: Option<InstanceName> = name.parse().ok();
@@ -142,12 +112,7 @@ pub fn instance_name(checkout: &Checkout) -> InstanceName {
         _ => {
             let short: String = name.chars().take(MAX_DERIVED - 5).collect();
             let hash = Sha256::digest(original.as_bytes());
-            let name = format!(
-                "{}-{:02x}{:02x}",
-                short.trim_end_matches('-'),
-                hash[0],
-                hash[1]
-            );
+            let name = format!("{}-{:02x}{:02x}", short.trim_end_matches('-'), hash[0], hash[1]);
             // `derive` gives a name, and a name stays one with digits after it.
             name.parse().unwrap_or_else(|_| InstanceName::main())
         }
@@ -157,12 +122,7 @@ pub fn instance_name(checkout: &Checkout) -> InstanceName {
 /// Whether tracked files differ from the commit, as `git status` has it. `None` when git is absent, fails, or takes
 /// longer than `limit`.
 pub async fn dirty(repository: &Repository, limit: Duration) -> Option<bool> {
-    let output = git(
-        &repository.root,
-        &["status", "--porcelain", "--untracked-files=no"],
-        limit,
-    )
-    .await?;
+    let output = git(&repository.root, &["status", "--porcelain", "--untracked-files=no"], limit).await?;
     Some(!output.is_empty())
 }
 
@@ -191,40 +151,23 @@ fn repository(folder: &Path) -> Option<Repository> {
         Some(text) => (fs::canonicalize(git_dir.join(text.trim_end())).ok()?, true),
         None => (git_dir.clone(), false),
     };
-    let main_root = if linked {
-        main_root(&common_dir)
-    } else {
-        Some(root.to_owned())
-    };
+    let main_root = if linked { main_root(&common_dir) } else { Some(root.to_owned()) };
     let head = small(&git_dir.join("HEAD")).unwrap_or_default();
     let (branch, commit) = match head.trim_end().strip_prefix("ref:").map(str::trim) {
         Some("refs/heads/.invalid") => reftable(root),
-        Some(reference) => (
-            reference.strip_prefix("refs/heads/").map(str::to_owned),
-            resolve(&git_dir, &common_dir, reference),
-        ),
+        Some(reference) => {
+            (reference.strip_prefix("refs/heads/").map(str::to_owned), resolve(&git_dir, &common_dir, reference))
+        }
         None => (None, object_id(&head)),
     };
-    Some(Repository {
-        root: root.to_owned(),
-        git_dir,
-        common_dir,
-        linked,
-        main_root,
-        branch,
-        commit,
-    })
+    Some(Repository { root: root.to_owned(), git_dir, common_dir, linked, main_root, branch, commit })
 }
 
 /// The git directory that a work tree's root points to.
 fn git_dir(root: &Path) -> Option<PathBuf> {
     let entry = root.join(".git");
     let meta = fs::metadata(&entry).ok()?;
-    let place = if meta.is_dir() {
-        entry
-    } else {
-        root.join(small(&entry)?.strip_prefix("gitdir:")?.trim())
-    };
+    let place = if meta.is_dir() { entry } else { root.join(small(&entry)?.strip_prefix("gitdir:")?.trim()) };
     // An empty folder called `.git` is none.
     place.join("HEAD").symlink_metadata().ok()?;
     fs::canonicalize(place).ok()
@@ -241,22 +184,14 @@ fn main_root(common_dir: &Path) -> Option<PathBuf> {
             .skip(1)
             .take_while(|line| !line.starts_with('['))
             .filter_map(|line| line.split_once('='))
-            .map(|(key, value)| {
-                (
-                    key.trim().to_ascii_lowercase(),
-                    value.trim().trim_matches('"'),
-                )
-            })
+            .map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"')))
     };
     if let Some((_, root)) = core().find(|(key, _)| key == "worktree") {
         return fs::canonicalize(common_dir.join(root)).ok();
     }
     let bare = core().any(|(key, value)| key == "bare" && value.eq_ignore_ascii_case("true"));
     let named = common_dir.file_name().is_some_and(|name| name == ".git");
-    common_dir
-        .parent()
-        .filter(|_| named && !bare)
-        .map(Path::to_owned)
+    common_dir.parent().filter(|_| named && !bare).map(Path::to_owned)
 }
 
 /// The object a reference leads to, loose or packed.
@@ -264,20 +199,13 @@ fn resolve(git_dir: &Path, common_dir: &Path, reference: &str) -> Option<String>
     let mut reference = reference.to_owned();
     // References may lead to references; git itself stops at five.
     for _ in 0..5 {
-        if reference
-            .split('/')
-            .any(|part| part.is_empty() || part == "..")
-        {
+        if reference.split('/').any(|part| part.is_empty() || part == "..") {
             return None;
         }
-        let loose =
-            small(&git_dir.join(&reference)).or_else(|| small(&common_dir.join(&reference)));
+        let loose = small(&git_dir.join(&reference)).or_else(|| small(&common_dir.join(&reference)));
         let Some(text) = loose else {
             let packed = fs::read_to_string(common_dir.join("packed-refs")).ok()?;
-            let line = packed.lines().find(|line| {
-                line.split_once(' ')
-                    .is_some_and(|(_, name)| name == reference)
-            })?;
+            let line = packed.lines().find(|line| line.split_once(' ').is_some_and(|(_, name)| name == reference))?;
             return object_id(line.split(' ').next()?);
         };
         match text.trim_end().strip_prefix("ref:") {
@@ -300,15 +228,10 @@ fn reftable(root: &Path) -> (Option<String>, Option<String>) {
             .output()
             .ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
-        output
-            .status
-            .success()
-            .then(|| text.trim().to_owned())
-            .filter(|text| !text.is_empty())
+        output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
     };
     let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"]);
-    let commit =
-        ask(&["rev-parse", "--verify", "--quiet", "HEAD"]).and_then(|text| object_id(&text));
+    let commit = ask(&["rev-parse", "--verify", "--quiet", "HEAD"]).and_then(|text| object_id(&text));
     (branch, commit)
 }
 

@@ -43,8 +43,7 @@ pub(super) fn tracked(work_tree: &WorkTree, files: &BTreeSet<PathBuf>) -> BTreeS
         return BTreeSet::new();
     }
     let path = work_tree.git_dir.join("index");
-    let small_enough =
-        fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_INDEX);
+    let small_enough = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_INDEX);
     let Some(index) = small_enough.then(|| fs::read(&path).ok()).flatten() else {
         return BTreeSet::new();
     };
@@ -64,11 +63,7 @@ pub(super) fn tracked(work_tree: &WorkTree, files: &BTreeSet<PathBuf>) -> BTreeS
             }
         }
     });
-    if complete.is_some() {
-        found
-    } else {
-        BTreeSet::new()
-    }
+    if complete.is_some() { found } else { BTreeSet::new() }
 }
 
 /// Bytes of an object id: 20, or 32 in a SHA-256 repository.
@@ -76,8 +71,7 @@ fn hash_length(work_tree: &WorkTree) -> usize {
     let config = fs::read_to_string(work_tree.common_dir.join("config")).unwrap_or_default();
     let sha256 = config.lines().any(|line| {
         let line = line.to_ascii_lowercase();
-        line.split_once('=')
-            .is_some_and(|(key, value)| key.trim() == "objectformat" && value.trim() == "sha256")
+        line.split_once('=').is_some_and(|(key, value)| key.trim() == "objectformat" && value.trim() == "sha256")
     });
     if sha256 { 32 } else { 20 }
 }
@@ -103,12 +97,7 @@ fn entries(index: &[u8], hash: usize, mut each: impl FnMut(&[u8])) -> Option<()>
         let flags_at = at + 40 + hash;
         let flags = u16::from_be_bytes(index.get(flags_at..flags_at + 2)?.try_into().ok()?);
         // The extended flag, from version 3 on, adds two more bytes.
-        at = flags_at
-            + if version >= 3 && flags & 0x4000 != 0 {
-                4
-            } else {
-                2
-            };
+        at = flags_at + if version >= 3 && flags & 0x4000 != 0 { 4 } else { 2 };
         if version == 4 {
             let (cut, after) = variable_width(index, at)?;
             path.truncate(path.len().checked_sub(cut)?);
@@ -153,11 +142,7 @@ fn variable_width(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
 /// The file's canonical place, or as much of it as exists: what [`tracked`] compares. A link is followed only in its
 /// folders: git tracks the link itself, and what it leads to may be anything.
 pub(super) fn place(file: &Path) -> PathBuf {
-    match (
-        file.parent()
-            .and_then(|folder| fs::canonicalize(folder).ok()),
-        file.file_name(),
-    ) {
+    match (file.parent().and_then(|folder| fs::canonicalize(folder).ok()), file.file_name()) {
         (Some(folder), Some(name)) => folder.join(name),
         _ => file.to_owned(),
     }

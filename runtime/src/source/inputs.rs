@@ -72,34 +72,27 @@ impl Inputs {
     /// build context.
     pub fn unchanged(&self, shell: &BTreeMap<String, OsString>, machine_key: &[u8; 32]) -> bool {
         let program = |program: &Program| Program::of(&program.path).as_ref() == Some(program);
-        let variable = |(name, seen): (&String, &Option<String>)| {
-            shell.get(name).map(|value| keyed(machine_key, value)) == *seen
-        };
-        let file =
-            |(path, seen): (&PathBuf, &Option<String>)| hash(path).is_ok_and(|now| now == *seen);
-        let listing = |(folder, seen): (&PathBuf, &Option<BTreeSet<String>>)| {
-            names(folder).is_ok_and(|now| now == *seen)
-        };
+        let variable =
+            |(name, seen): (&String, &Option<String>)| shell.get(name).map(|value| keyed(machine_key, value)) == *seen;
+        let file = |(path, seen): (&PathBuf, &Option<String>)| hash(path).is_ok_and(|now| now == *seen);
+        let listing =
+            |(folder, seen): (&PathBuf, &Option<BTreeSet<String>>)| names(folder).is_ok_and(|now| now == *seen);
         self.sound
             && self.compose_binary.iter().all(program)
             && self.variables.iter().all(variable)
             && self.files.iter().all(file)
             && self.listings.iter().all(listing)
             && self.tracking_unchanged()
-            && self.contexts.iter().all(|context| {
-                context
-                    .folder()
-                    .fingerprint()
-                    .is_ok_and(|now| now == context.fingerprint)
-            })
+            && self
+                .contexts
+                .iter()
+                .all(|context| context.folder().fingerprint().is_ok_and(|now| now == context.fingerprint))
     }
 
     /// SHA-256 over the whole record, in hex.
     pub fn digest(&self) -> String {
         // Maps with text keys and texts always become JSON; paths are checked when they are recorded.
-        hex(&Sha256::digest(
-            serde_json::to_vec(self).unwrap_or_default(),
-        ))
+        hex(&Sha256::digest(serde_json::to_vec(self).unwrap_or_default()))
     }
 
     /// Reads a file and records it. `None` when it is absent, and then that is recorded.
@@ -108,10 +101,7 @@ impl Inputs {
     /// Any other reason why it cannot be read.
     pub(super) fn read(&mut self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let content = content(path)?;
-        self.note(
-            path,
-            content.as_deref().map(|bytes| hex(&Sha256::digest(bytes))),
-        );
+        self.note(path, content.as_deref().map(|bytes| hex(&Sha256::digest(bytes))));
         Ok(content)
     }
 
@@ -138,47 +128,26 @@ impl Inputs {
     }
 
     /// Records a variable of the user's environment.
-    pub(super) fn variable(
-        &mut self,
-        name: &str,
-        shell: &BTreeMap<String, OsString>,
-        machine_key: &[u8; 32],
-    ) {
+    pub(super) fn variable(&mut self, name: &str, shell: &BTreeMap<String, OsString>, machine_key: &[u8; 32]) {
         let seen = shell.get(name).map(|value| keyed(machine_key, value));
         self.variables.insert(name.to_owned(), seen);
     }
 
     /// Asks git's index about files, and records the answer. Gives those that are tracked.
     pub(super) fn ask_tracked(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        let places: BTreeMap<PathBuf, &PathBuf> = files
-            .iter()
-            .map(|file| (index::place(file), file))
-            .collect();
+        let places: BTreeMap<PathBuf, &PathBuf> = files.iter().map(|file| (index::place(file), file)).collect();
         let tracked = self.tracked_now(&places.keys().cloned().collect());
-        self.tracked.extend(
-            places
-                .keys()
-                .map(|place| (place.clone(), tracked.contains(place))),
-        );
-        places
-            .into_iter()
-            .filter(|(place, _)| tracked.contains(place))
-            .map(|(_, file)| file.clone())
-            .collect()
+        self.tracked.extend(places.keys().map(|place| (place.clone(), tracked.contains(place))));
+        places.into_iter().filter(|(place, _)| tracked.contains(place)).map(|(_, file)| file.clone()).collect()
     }
 
     fn tracked_now(&self, places: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        self.work_tree
-            .as_ref()
-            .map(|tree| index::tracked(tree, places))
-            .unwrap_or_default()
+        self.work_tree.as_ref().map(|tree| index::tracked(tree, places)).unwrap_or_default()
     }
 
     fn tracking_unchanged(&self) -> bool {
         let now = self.tracked_now(&self.tracked.keys().cloned().collect());
-        self.tracked
-            .iter()
-            .all(|(file, seen)| now.contains(file) == *seen)
+        self.tracked.iter().all(|(file, seen)| now.contains(file) == *seen)
     }
 }
 
@@ -209,12 +178,7 @@ impl Program {
 fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(error) => return Err(error),
@@ -224,9 +188,7 @@ fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("it is not an ordinary file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0).min(1 << 20));
-    File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(io::Error::other("it is larger than 64 MiB"));
     }
@@ -241,12 +203,7 @@ fn hash(path: &Path) -> io::Result<Option<String>> {
 fn names(folder: &Path) -> io::Result<Option<BTreeSet<String>>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(error) => return Err(error),

@@ -27,9 +27,7 @@ fn name_at(text: &str) -> &str {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return "";
     }
-    let end = text
-        .find(|c: char| c != '_' && !c.is_ascii_alphanumeric())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(text.len());
     &text[..end]
 }
 
@@ -41,9 +39,7 @@ pub(super) fn is_name(text: &str) -> bool {
 /// The one name that a text consists of: `$NAME` or `${NAME}`.
 pub(super) fn alias(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('$')?;
-    let inner = rest
-        .strip_prefix('{')
-        .map_or(Some(rest), |rest| rest.strip_suffix('}'))?;
+    let inner = rest.strip_prefix('{').map_or(Some(rest), |rest| rest.strip_suffix('}'))?;
     is_name(inner).then_some(inner)
 }
 
@@ -126,14 +122,8 @@ mod tests {
     #[test]
     fn names_are_found() {
         let mut found = BTreeSet::new();
-        mentions(
-            "a $A ${B} ${C:-${D}} $$E $${F} ${G?no} $1 ${} $é x$H",
-            &mut found,
-        );
-        assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
-            ["A", "B", "C", "D", "G", "H"]
-        );
+        mentions("a $A ${B} ${C:-${D}} $$E $${F} ${G?no} $1 ${} $é x$H", &mut found);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["A", "B", "C", "D", "G", "H"]);
     }
 
     #[test]

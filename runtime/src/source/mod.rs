@@ -164,9 +164,7 @@ impl SourceError {
     /// The remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotFound { .. } => {
-                Some("go to the stack's folder, or write a `sidestack.yaml` there".to_owned())
-            }
+            Self::NotFound { .. } => Some("go to the stack's folder, or write a `sidestack.yaml` there".to_owned()),
             Self::NoCompose(_) => Some(
                 "install the Compose plugin, version 2.20 or later, where the docker CLI finds its plugins".to_owned(),
             ),
@@ -177,10 +175,7 @@ impl SourceError {
 
 fn summary(diagnostics: &[Diagnostic]) -> String {
     use sidestack_topology::diagnostic::Severity;
-    let errors: Vec<_> = diagnostics
-        .iter()
-        .filter(|d| d.severity == Severity::Error)
-        .collect();
+    let errors: Vec<_> = diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
     match errors.as_slice() {
         [] => "the stack is not valid".to_owned(),
         [only] => only.message.clone(),

@@ -36,10 +36,7 @@ impl Maker<'_> {
             Ok(root) => root,
             Err(error) => {
                 // The error's own text may quote a value.
-                let message = format!(
-                    "Compose printed a model that is no JSON, at line {}",
-                    error.line()
-                );
+                let message = format!("Compose printed a model that is no JSON, at line {}", error.line());
                 faults.push(Diagnostic::error(&[], message));
                 return Project::default();
             }
@@ -62,10 +59,7 @@ impl Maker<'_> {
             let what = what.split('`').next().unwrap_or_default();
             faults.push(Diagnostic::error(
                 &[],
-                format!(
-                    "Compose printed a model that is not understood: {}",
-                    what.trim_end()
-                ),
+                format!("Compose printed a model that is not understood: {}", what.trim_end()),
             ));
             Project::default()
         })
@@ -74,11 +68,7 @@ impl Maker<'_> {
     /// A text of Compose's as it stands in the model.
     pub(super) fn text(&self, text: &str) -> String {
         let new = self.stand_ins.swap(text).replace(PLACEHOLDER, PROJECT);
-        if self.folder_anywhere {
-            replace_folder(&new, &self.checkout().folder.display().to_string())
-        } else {
-            new
-        }
+        if self.folder_anywhere { replace_folder(&new, &self.checkout().folder.display().to_string()) } else { new }
     }
 
     fn checkout(&self) -> &Checkout {
@@ -97,16 +87,10 @@ impl Maker<'_> {
                 let Value::Object(object) = object else {
                     continue;
                 };
-                if object.get("name").and_then(Value::as_str)
-                    == Some(&format!("{PLACEHOLDER}_{key}"))
-                {
+                if object.get("name").and_then(Value::as_str) == Some(&format!("{PLACEHOLDER}_{key}")) {
                     object.remove("name");
                 }
-                let Some(variable) = object
-                    .get("environment")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned)
-                else {
+                let Some(variable) = object.get("environment").and_then(Value::as_str).map(str::to_owned) else {
                     continue;
                 };
                 let content = if kind == "configs" && !looks_secret(&variable) {
@@ -129,16 +113,8 @@ impl Maker<'_> {
         };
         for (name, service) in services {
             // The service's own files first, and of those the last, since it wins; others may come by `extends`.
-            let (own, others): (Vec<_>, Vec<_>) = self
-                .env_files
-                .iter()
-                .partition(|(file, _)| file.service == *name);
-            let files: Vec<&Dotenv> = own
-                .iter()
-                .rev()
-                .chain(others.iter())
-                .map(|(_, dotenv)| dotenv)
-                .collect();
+            let (own, others): (Vec<_>, Vec<_>) = self.env_files.iter().partition(|(file, _)| file.service == *name);
+            let files: Vec<&Dotenv> = own.iter().rev().chain(others.iter()).map(|(_, dotenv)| dotenv).collect();
             let own: BTreeSet<&Path> = own.iter().map(|(file, _)| file.path.as_path()).collect();
             let Some(Value::Object(environment)) = service.get_mut("environment") else {
                 continue;
@@ -160,23 +136,13 @@ impl Maker<'_> {
         own: &BTreeSet<&Path>,
         faults: &mut Vec<Diagnostic>,
     ) -> Option<String> {
-        if let Some(declared) = self
-            .sources
-            .manifest
-            .env
-            .get(key)
-            .filter(|value| secret::holds(value))
-        {
+        if let Some(declared) = self.sources.manifest.env.get(key).filter(|value| secret::holds(value)) {
             return Some(declared.clone());
         }
         if text.is_empty() {
             return None;
         }
-        let having = || {
-            files
-                .iter()
-                .filter_map(|file| Some((*file, file.entries.get(key)?)))
-        };
+        let having = || files.iter().filter_map(|file| Some((*file, file.entries.get(key)?)));
         let same = having().find(|(_, (value, expands))| !expands && value == text);
         if let Some((file, _)) = same {
             if file.is_secret(key) {
@@ -189,9 +155,8 @@ impl Maker<'_> {
             return None;
         }
         // Made of other variables: harmless only where all of it came as stand-ins.
-        let expanded = having().find(|(file, (_, expands))| {
-            *expands && file.is_secret(key) && own.contains(file.path.as_path())
-        });
+        let expanded =
+            having().find(|(file, (_, expands))| *expands && file.is_secret(key) && own.contains(file.path.as_path()));
         if let Some((file, _)) = expanded {
             let swapped = self.stand_ins.swap(text);
             let plain = secret::parts(&swapped).any(|part| matches!(part, secret::Part::Text(_)));
@@ -249,9 +214,7 @@ impl Maker<'_> {
     }
 
     fn at(&self, value: &mut Value, keys: &[&str]) {
-        let end = keys
-            .iter()
-            .try_fold(value, |value, key| value.get_mut(*key));
+        let end = keys.iter().try_fold(value, |value, key| value.get_mut(*key));
         if let Some(value) = end {
             self.path(value);
         }
@@ -271,23 +234,14 @@ impl Maker<'_> {
 pub(super) fn in_checkout(path: &str, checkout: &Checkout) -> Option<String> {
     let under = |base: &Path| {
         let rest = Path::new(path).strip_prefix(base).ok()?.to_str()?;
-        Some(if rest.is_empty() {
-            String::new()
-        } else {
-            format!("/{rest}")
-        })
+        Some(if rest.is_empty() { String::new() } else { format!("/{rest}") })
     };
     if let Some(rest) = under(&checkout.folder) {
         return Some(format!("{CHECKOUT}{rest}"));
     }
     let root = &checkout.repository.as_ref()?.root;
     let rest = under(root)?;
-    let up = checkout
-        .folder
-        .strip_prefix(root)
-        .ok()?
-        .components()
-        .count();
+    let up = checkout.folder.strip_prefix(root).ok()?.components().count();
     Some(format!("{CHECKOUT}{}{rest}", "/..".repeat(up)))
 }
 
@@ -311,15 +265,8 @@ fn replace_folder(text: &str, folder: &str) -> String {
     out + rest
 }
 
-fn objects_of<'a>(
-    value: &'a mut Value,
-    key: &str,
-) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
-    value
-        .get_mut(key)
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flat_map(Map::iter_mut)
+fn objects_of<'a>(value: &'a mut Value, key: &str) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
+    value.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::iter_mut)
 }
 
 fn array(value: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
@@ -350,19 +297,11 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>)
 
 /// Refuses texts that could be taken for tokens or placeholders, that no terminal and no YAML carries, and secrets in
 /// keys, where nothing is ever filled in.
-fn check(
-    value: &Value,
-    stand_ins: &StandIns,
-    path: &mut Vec<String>,
-    faults: &mut Vec<Diagnostic>,
-) {
+fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
     let refuse = |text: &str, path: &[String], faults: &mut Vec<Diagnostic>| {
         if let Some(c) = text.chars().find(|&c| is_refused(c)) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let message = format!(
-                "the character U+{:04X} is not allowed in a compose file",
-                u32::from(c)
-            );
+            let message = format!("the character U+{:04X} is not allowed in a compose file", u32::from(c));
             faults.push(Diagnostic::error(&path, message));
         }
     };
@@ -380,9 +319,8 @@ fn check(
                 refuse(key, path, faults);
                 if let Some(name) = stand_ins.name_in(key) {
                     let at: Vec<&str> = path.iter().map(String::as_str).collect();
-                    let message = format!(
-                        "`{name}` looks like a secret, but stands in a name, where nothing is filled in"
-                    );
+                    let message =
+                        format!("`{name}` looks like a secret, but stands in a name, where nothing is filled in");
                     let fault = Diagnostic::error(&at, message);
                     faults.push(fault.hint(format!(
                         "write it as plain text in `env:` of the manifest, as in `env: {{{name}: \"…\"}}`, or rename the variable"
@@ -410,11 +348,6 @@ pub(super) fn mentions_of_model(
     model: &Project,
     mentioned: &BTreeMap<String, BTreeSet<String>>,
 ) -> BTreeMap<String, BTreeSet<String>> {
-    let of = |name: &String| {
-        (
-            name.clone(),
-            mentioned.get(name).cloned().unwrap_or_default(),
-        )
-    };
+    let of = |name: &String| (name.clone(), mentioned.get(name).cloned().unwrap_or_default());
     model.services.keys().map(of).collect()
 }

@@ -61,12 +61,7 @@ pub(super) fn explore(
     lookup: &dyn Fn(&str) -> Option<String>,
     inputs: &mut Inputs,
 ) -> Raw {
-    let mut explorer = Explorer {
-        lookup,
-        inputs,
-        raw: Raw::default(),
-        seen: BTreeSet::new(),
-    };
+    let mut explorer = Explorer { lookup, inputs, raw: Raw::default(), seen: BTreeSet::new() };
     for file in files {
         explorer.file(file, project_directory);
     }
@@ -143,10 +138,7 @@ impl Explorer<'_> {
             Some(files) => self.paths(Some(files), base),
             None => vec![own_base.join(".env")],
         };
-        self.raw.include_env.extend(
-            env.into_iter()
-                .filter(|file| file != Path::new("/dev/null")),
-        );
+        self.raw.include_env.extend(env.into_iter().filter(|file| file != Path::new("/dev/null")));
         for path in paths {
             self.file(&path, &own_base);
         }
@@ -162,36 +154,21 @@ impl Explorer<'_> {
             }
             for item in list(part.get("env_file")) {
                 let raw = item.get("format").and_then(Value::as_str) == Some("raw");
-                let path = if item.is_object() {
-                    item.get("path")
-                } else {
-                    Some(item)
-                };
+                let path = if item.is_object() { item.get("path") } else { Some(item) };
                 for path in self.paths(path, base) {
-                    self.raw.env_files.push(EnvFile {
-                        path,
-                        service: name.to_owned(),
-                        raw,
-                    });
+                    self.raw.env_files.push(EnvFile { path, service: name.to_owned(), raw });
                 }
             }
             for path in self.paths(part.get("label_file"), base) {
                 self.inputs.watch(&path);
             }
             let build = part.get("build").map(with_merged).unwrap_or_default();
-            let taken = build
-                .iter()
-                .filter_map(|build| build.get("args"))
-                .chain(part.get("environment"));
+            let taken = build.iter().filter_map(|build| build.get("args")).chain(part.get("environment"));
             let passed: BTreeSet<String> = taken.flat_map(passed_through).collect();
             self.raw.mentions.extend(passed.iter().cloned());
             let mut own = passed;
             mentions_in(&Value::Object(part.clone()), &mut own);
-            self.raw
-                .service_mentions
-                .entry(name.to_owned())
-                .or_default()
-                .extend(own);
+            self.raw.service_mentions.entry(name.to_owned()).or_default().extend(own);
         }
     }
 
@@ -212,9 +189,7 @@ impl Explorer<'_> {
 
 /// A path as Compose takes it: `~` is the home folder, anything else starts from `base`.
 fn join(base: &Path, path: &str, lookup: &dyn Fn(&str) -> Option<String>) -> PathBuf {
-    let home = path
-        .strip_prefix("~/")
-        .and_then(|rest| Some(Path::new(&lookup("HOME")?).join(rest)));
+    let home = path.strip_prefix("~/").and_then(|rest| Some(Path::new(&lookup("HOME")?).join(rest)));
     let joined = home.unwrap_or_else(|| base.join(path));
     let mut clean = PathBuf::new();
     for part in joined.components() {
@@ -228,10 +203,7 @@ fn join(base: &Path, path: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Pat
 
 /// Files that Compose would fetch from elsewhere.
 fn is_remote(path: &str) -> bool {
-    path.contains("://")
-        || path.starts_with("git@")
-        || path.starts_with("github.com/")
-        || path.starts_with("oci:")
+    path.contains("://") || path.starts_with("git@") || path.starts_with("github.com/") || path.starts_with("oci:")
 }
 
 /// One value or a list of values as a list.
@@ -272,11 +244,7 @@ fn passed_through(value: &Value) -> Vec<String> {
             .collect(),
         _ => Vec::new(),
     };
-    names
-        .into_iter()
-        .filter(|name| is_name(name))
-        .map(str::to_owned)
-        .collect()
+    names.into_iter().filter(|name| is_name(name)).map(str::to_owned).collect()
 }
 
 fn mentions_in(value: &Value, into: &mut BTreeSet<String>) {
@@ -291,10 +259,7 @@ fn mentions_in(value: &Value, into: &mut BTreeSet<String>) {
 /// Words of a text that might be names passed through, for a file that cannot be read as YAML here.
 pub(super) fn words(text: &str) -> BTreeSet<String> {
     let split = text.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-    split
-        .filter(|word| is_name(word))
-        .map(str::to_owned)
-        .collect()
+    split.filter(|word| is_name(word)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -315,28 +280,13 @@ mod tests {
              db: {env_file: [{path: \"raw.env\", format: raw}]}\nconfigs: {c: {environment: FROM_ENV}}\n",
         )
         .unwrap();
-        std::fs::write(
-            at("sub/inc.yaml"),
-            "services: {i: {env_file: [i.env], image: \"$IMG\"}}\n",
-        )
-        .unwrap();
+        std::fs::write(at("sub/inc.yaml"), "services: {i: {env_file: [i.env], image: \"$IMG\"}}\n").unwrap();
         std::fs::write(at("sub/b.yaml"), "services: {}\n").unwrap();
-        std::fs::write(
-            at("lib/common.yaml"),
-            "services: {s: {env_file: ../s.env}}\n",
-        )
-        .unwrap();
-        let mut inputs = Inputs {
-            sound: true,
-            ..Inputs::default()
-        };
+        std::fs::write(at("lib/common.yaml"), "services: {s: {env_file: ../s.env}}\n").unwrap();
+        let mut inputs = Inputs { sound: true, ..Inputs::default() };
         let lookup = |name: &str| (name == "WHERE").then(|| "sub".to_owned());
         let raw = explore(&[at("compose.yaml")], dir.path(), &lookup, &mut inputs);
-        let mut files: Vec<_> = raw
-            .env_files
-            .iter()
-            .map(|f| (f.path.clone(), f.service.as_str(), f.raw))
-            .collect();
+        let mut files: Vec<_> = raw.env_files.iter().map(|f| (f.path.clone(), f.service.as_str(), f.raw)).collect();
         files.sort();
         let mut expected = vec![
             (at("base.env"), "web", false),
@@ -346,20 +296,11 @@ mod tests {
         ];
         expected.sort();
         assert_eq!(files, expected);
-        assert_eq!(
-            raw.include_env,
-            BTreeSet::from([at("sub/.env"), at("e.env")])
-        );
+        assert_eq!(raw.include_env, BTreeSet::from([at("sub/.env"), at("e.env")]));
         let names = ["ARG", "FROM_ENV", "IMG", "PASSED", "TAG", "WHERE"];
+        assert_eq!(raw.mentions.iter().map(String::as_str).collect::<Vec<_>>(), names);
         assert_eq!(
-            raw.mentions.iter().map(String::as_str).collect::<Vec<_>>(),
-            names
-        );
-        assert_eq!(
-            raw.service_mentions["web"]
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
+            raw.service_mentions["web"].iter().map(String::as_str).collect::<Vec<_>>(),
             ["ARG", "PASSED", "TAG"]
         );
         assert!(inputs.sound);
@@ -377,10 +318,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("compose.yaml");
             std::fs::write(&file, text).unwrap();
-            let mut inputs = Inputs {
-                sound: true,
-                ..Inputs::default()
-            };
+            let mut inputs = Inputs { sound: true, ..Inputs::default() };
             explore(&[file], dir.path(), &|_| None, &mut inputs);
             assert!(!inputs.sound, "{text}");
         }

@@ -58,18 +58,8 @@ const ABOUT: [&str; 31] = [
 ];
 
 /// Beginnings of a `…_KEY` that is none of a lock.
-const OTHER_KEYS: [&str; 10] = [
-    "PUBLIC",
-    "PUBLISHABLE",
-    "PRIMARY",
-    "FOREIGN",
-    "SORT",
-    "PARTITION",
-    "CACHE",
-    "SITE",
-    "ROUTING",
-    "SHARD",
-];
+const OTHER_KEYS: [&str; 10] =
+    ["PUBLIC", "PUBLISHABLE", "PRIMARY", "FOREIGN", "SORT", "PARTITION", "CACHE", "SITE", "ROUTING", "SHARD"];
 
 /// Whether a variable's name looks like that of a secret: `DB_PASSWORD`, `stripeApiKey`, `APP_KEY`, but not
 /// `POSTGRES_PASSWORD_FILE`, `TOKEN_TTL`, `VAPID_PUBLIC_KEY` or `MAX_TOKENS`.
@@ -84,17 +74,14 @@ pub fn looks_secret(name: &str) -> bool {
     }
     // A number of tokens, for a language model.
     if *last == "TOKENS"
-        && before
-            .iter()
-            .any(|word| ["MAX", "MIN", "NUM", "LIMIT", "COMPLETION", "CONTEXT"].contains(word))
+        && before.iter().any(|word| ["MAX", "MIN", "NUM", "LIMIT", "COMPLETION", "CONTEXT"].contains(word))
     {
         return false;
     }
     if *last == "KEY" && before.last().is_some_and(|word| OTHER_KEYS.contains(word)) {
         return false;
     }
-    ANYWHERE.iter().any(|text| name.contains(text))
-        || (!before.is_empty() && LAST_WORD.contains(last))
+    ANYWHERE.iter().any(|text| name.contains(text)) || (!before.is_empty() && LAST_WORD.contains(last))
 }
 
 /// `stripeApiKey`, `stripe-api-key` and `STRIPE.API_KEY` as `STRIPE_API_KEY`.

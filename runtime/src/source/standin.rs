@@ -27,23 +27,14 @@ struct StandIn {
 impl StandIns {
     /// None yet.
     pub(super) fn new(machine_key: &[u8; 32]) -> Self {
-        Self {
-            key: *machine_key,
-            by_word: BTreeMap::new(),
-        }
+        Self { key: *machine_key, by_word: BTreeMap::new() }
     }
 
     /// The word for a variable, and the token that will take its place.
     pub(super) fn add(&mut self, name: &str, token: String) -> String {
         let digits = hmac(&self.key, &[b"stand-in ", name.as_bytes()]);
         let word = format!("{PREFIX}{}", &digits[..DIGITS]);
-        self.by_word.insert(
-            word.clone(),
-            StandIn {
-                name: name.to_owned(),
-                token,
-            },
-        );
+        self.by_word.insert(word.clone(), StandIn { name: name.to_owned(), token });
         word
     }
 
@@ -120,10 +111,7 @@ mod tests {
         let mut all = StandIns::new(&[7; 32]);
         let (a, b) = (all.add("A", "<a>".into()), all.add("B", "<b>".into()));
         assert_ne!(a, b);
-        assert!(
-            a.bytes()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
-        );
+        assert!(a.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()));
         let text = format!("x{a}{b}/{PREFIX}0/{PREFIX}");
         assert_eq!(all.swap(&text), format!("x<a><b>/{PREFIX}0/{PREFIX}"));
         assert_eq!(all.mask(&a), "${A}");
@@ -132,21 +120,9 @@ mod tests {
 
     #[test]
     fn env_files_read_back() {
-        let values = [
-            "",
-            " a ",
-            "a$b'c\"d\\e",
-            "${X}",
-            "l1\nl2\r",
-            "#x # y",
-            "\\n",
-            "ü",
-        ];
-        let variables: BTreeMap<_, _> = values
-            .iter()
-            .enumerate()
-            .map(|(n, v)| (format!("V{n}"), (*v).to_owned()))
-            .collect();
+        let values = ["", " a ", "a$b'c\"d\\e", "${X}", "l1\nl2\r", "#x # y", "\\n", "ü"];
+        let variables: BTreeMap<_, _> =
+            values.iter().enumerate().map(|(n, v)| (format!("V{n}"), (*v).to_owned())).collect();
         let read = crate::secrets::parse_dotenv(&env_file(&variables)).unwrap();
         let read: BTreeMap<_, _> = read.into_iter().map(|(k, v, _)| (k, v)).collect();
         assert_eq!(read, variables);

@@ -44,12 +44,7 @@ impl Dotenv {
 
     /// Whether a name's value in this file is a secret.
     pub(super) fn is_secret(&self, name: &str) -> bool {
-        self.untracked
-            && looks_secret(name)
-            && self
-                .entries
-                .get(name)
-                .is_some_and(|(value, _)| !value.is_empty())
+        self.untracked && looks_secret(name) && self.entries.get(name).is_some_and(|(value, _)| !value.is_empty())
     }
 
     /// A value with the file's own secrets in it replaced: a password is often repeated inside a URL.
@@ -57,22 +52,14 @@ impl Dotenv {
         let mut secrets: Vec<(&String, &String)> = self
             .entries
             .iter()
-            .filter(|(name, (text, expands))| {
-                self.is_secret(name) && !expands && text.len() >= SHORTEST_INSIDE
-            })
+            .filter(|(name, (text, expands))| self.is_secret(name) && !expands && text.len() >= SHORTEST_INSIDE)
             .map(|(name, (text, _))| (text, name))
             .collect();
         // The longest first, in case one holds another.
         secrets.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.cmp(b)));
-        secrets
-            .into_iter()
-            .fold(value.to_owned(), |value, (text, name)| {
-                if value.contains(text.as_str()) {
-                    value.replace(text.as_str(), &with(name))
-                } else {
-                    value
-                }
-            })
+        secrets.into_iter().fold(value.to_owned(), |value, (text, name)| {
+            if value.contains(text.as_str()) { value.replace(text.as_str(), &with(name)) } else { value }
+        })
     }
 }
 
@@ -91,59 +78,36 @@ pub(super) fn load(
             Ok(Some(bytes)) => bytes,
             Ok(None) => continue,
             Err(error) => {
-                faults.push(Diagnostic::error(
-                    &[],
-                    format!("cannot read `{shown}`: {error}"),
-                ));
+                faults.push(Diagnostic::error(&[], format!("cannot read `{shown}`: {error}")));
                 continue;
             }
         };
         let Ok(text) = String::from_utf8(bytes) else {
-            faults.push(Diagnostic::error(
-                &[],
-                format!("`{shown}` is not valid UTF-8"),
-            ));
+            faults.push(Diagnostic::error(&[], format!("`{shown}` is not valid UTF-8")));
             continue;
         };
-        let parsed = if raw {
-            Ok(parse_raw(&text))
-        } else {
-            parse_dotenv(&text)
-        };
+        let parsed = if raw { Ok(parse_raw(&text)) } else { parse_dotenv(&text) };
         match parsed {
             Ok(entries) => {
                 if !raw {
                     mentions(&text, names);
                     // A name alone is taken over from outside.
-                    names.extend(entries.iter().filter_map(|(key, value, _)| {
-                        alias(value).filter(|a| a == key).map(str::to_owned)
-                    }));
+                    names.extend(
+                        entries
+                            .iter()
+                            .filter_map(|(key, value, _)| alias(value).filter(|a| a == key).map(str::to_owned)),
+                    );
                 }
-                let entries = entries
-                    .into_iter()
-                    .map(|(key, value, expands)| (key, (value, expands)))
-                    .collect();
-                loaded.push(Dotenv {
-                    path,
-                    shown,
-                    untracked: true,
-                    entries,
-                });
+                let entries = entries.into_iter().map(|(key, value, expands)| (key, (value, expands))).collect();
+                loaded.push(Dotenv { path, shown, untracked: true, entries });
             }
             Err(DotenvError { line, what }) => {
-                faults.push(Diagnostic::error(
-                    &[],
-                    format!("`{shown}` cannot be understood at line {line}: {what}"),
-                ));
+                faults.push(Diagnostic::error(&[], format!("`{shown}` cannot be understood at line {line}: {what}")));
             }
         }
     }
     let doubtful = |file: &Dotenv| file.entries.keys().any(|name| looks_secret(name));
-    let asked: BTreeSet<PathBuf> = loaded
-        .iter()
-        .filter(|file| doubtful(file))
-        .map(|file| file.path.clone())
-        .collect();
+    let asked: BTreeSet<PathBuf> = loaded.iter().filter(|file| doubtful(file)).map(|file| file.path.clone()).collect();
     let tracked = inputs.ask_tracked(&asked);
     for file in &mut loaded {
         file.untracked = !tracked.contains(&file.path);
@@ -167,17 +131,8 @@ pub(super) fn shown(path: &Path, checkout: &Checkout) -> String {
         return inside.display().to_string();
     }
     let root = checkout.repository.as_ref().map(|r| r.root.as_path());
-    match root.and_then(|root| {
-        Some((
-            path.strip_prefix(root).ok()?,
-            checkout.folder.strip_prefix(root).ok()?,
-        ))
-    }) {
-        Some((inside, folder)) => format!(
-            "{}{}",
-            "../".repeat(folder.components().count()),
-            inside.display()
-        ),
+    match root.and_then(|root| Some((path.strip_prefix(root).ok()?, checkout.folder.strip_prefix(root).ok()?))) {
+        Some((inside, folder)) => format!("{}{}", "../".repeat(folder.components().count()), inside.display()),
         None => path.display().to_string(),
     }
 }
@@ -217,11 +172,10 @@ impl Sources<'_> {
         if let Some(value) = self.shell.get(name) {
             return Some(Origin::Shell(value));
         }
-        self.project.iter().chain(self.includes).find_map(|file| {
-            file.entries
-                .get(name)
-                .map(|(value, expands)| Origin::File(file, value, *expands))
-        })
+        self.project
+            .iter()
+            .chain(self.includes)
+            .find_map(|file| file.entries.get(name).map(|(value, expands)| Origin::File(file, value, *expands)))
     }
 
     /// What goes into Compose's env file for these names, with stand-ins for secrets.
@@ -284,19 +238,10 @@ impl Sources<'_> {
         }
     }
 
-    fn value(
-        &self,
-        name: &str,
-        stand_ins: &mut StandIns,
-        faults: &mut Vec<Diagnostic>,
-    ) -> Option<String> {
+    fn value(&self, name: &str, stand_ins: &mut StandIns, faults: &mut Vec<Diagnostic>) -> Option<String> {
         if let Some(value) = self.manifest.env.get(name) {
             let declared = secret::holds(value);
-            return Some(if declared {
-                stand_ins.add(name, value.clone())
-            } else {
-                value.clone()
-            });
+            return Some(if declared { stand_ins.add(name, value.clone()) } else { value.clone() });
         }
         if name == "PWD" {
             // Where the stack is, wherever in it the user stands.
@@ -310,10 +255,7 @@ impl Sources<'_> {
                 if let Some(value) = value.to_str() {
                     return Some(value.to_owned());
                 }
-                faults.push(Diagnostic::error(
-                    &[],
-                    format!("the variable `{name}` is not valid UTF-8"),
-                ));
+                faults.push(Diagnostic::error(&[], format!("the variable `{name}` is not valid UTF-8")));
                 None
             }
             Origin::File(file, value, expands) if file.is_secret(name) => {
@@ -350,29 +292,14 @@ impl Sources<'_> {
 
     /// Includes with env files of their own that do not agree about a secret.
     fn ambiguous(&self, name: &str, value: &str, faults: &mut Vec<Diagnostic>) {
-        if self
-            .project
-            .iter()
-            .any(|file| file.entries.contains_key(name))
-        {
+        if self.project.iter().any(|file| file.entries.contains_key(name)) {
             return;
         }
-        let mut having = self
-            .includes
-            .iter()
-            .filter(|file| file.entries.contains_key(name));
-        if let (Some(first), Some(other)) = (
-            having.next(),
-            having.find(|file| file.entries[name].0 != value),
-        ) {
-            let message = format!(
-                "the secret `{name}` has one value in `{}` and another in `{}`",
-                first.shown, other.shown
-            );
-            faults.push(
-                Diagnostic::error(&[], message)
-                    .hint("use two names, or set it in the stack's own `.env`"),
-            );
+        let mut having = self.includes.iter().filter(|file| file.entries.contains_key(name));
+        if let (Some(first), Some(other)) = (having.next(), having.find(|file| file.entries[name].0 != value)) {
+            let message =
+                format!("the secret `{name}` has one value in `{}` and another in `{}`", first.shown, other.shown);
+            faults.push(Diagnostic::error(&[], message).hint("use two names, or set it in the stack's own `.env`"));
         }
     }
 
@@ -400,5 +327,7 @@ pub(super) fn made_up(name: &str, file: &str) -> Diagnostic {
     let message = format!(
         "`{name}` in `{file}` looks like a secret and is made up of other variables, so it cannot be referred to"
     );
-    Diagnostic::error(&[], message).hint(format!("write the value out in `{file}`, or declare it in the manifest: `env: {{{name}: {{secret: …}}}}`"))
+    Diagnostic::error(&[], message).hint(format!(
+        "write the value out in `{file}`, or declare it in the manifest: `env: {{{name}: {{secret: …}}}}`"
+    ))
 }

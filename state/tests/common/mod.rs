@@ -13,27 +13,14 @@ pub(crate) struct Fixture {
 pub(crate) fn fixture() -> Fixture {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
-    let workspace = store
-        .ensure_workspace("repo:/shop", &"shop".parse().unwrap())
-        .unwrap();
-    let environment = store
-        .ensure_environment(workspace.id, &"dev".parse().unwrap())
-        .unwrap()
-        .id;
-    Fixture {
-        home,
-        store,
-        workspace,
-        environment,
-    }
+    let workspace = store.ensure_workspace("repo:/shop", &"shop".parse().unwrap()).unwrap();
+    let environment = store.ensure_environment(workspace.id, &"dev".parse().unwrap()).unwrap().id;
+    Fixture { home, store, workspace, environment }
 }
 
 impl Fixture {
     /// Makes an instance of that name and gives its row id.
     pub(crate) fn instance(&self, name: &str) -> i64 {
-        self.store
-            .create_instance(self.environment, &name.parse().unwrap(), None, false)
-            .unwrap()
-            .id
+        self.store.create_instance(self.environment, &name.parse().unwrap(), None, false).unwrap().id
     }
 }

@@ -15,17 +15,13 @@ fn script(body: &str) -> (tempfile::TempDir, Compose) {
 
 fn call(input: ComposeInput, args: &[&str]) -> ComposeCall {
     let mut call = ComposeCall::new("shop_dev_main", Path::new("/"), input, args);
-    call.environment
-        .insert("PATH".to_owned(), "/usr/bin:/bin".into());
+    call.environment.insert("PATH".to_owned(), "/usr/bin:/bin".into());
     call.limit = Duration::from_secs(20);
     call
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, OsString> {
-    pairs
-        .iter()
-        .map(|(k, v)| ((*k).to_owned(), OsString::from(v)))
-        .collect()
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), OsString::from(v))).collect()
 }
 
 #[test]
@@ -81,31 +77,15 @@ fn hostile_keys_do_not_pass() {
     assert_eq!(child["DOCKER_HOST"], "unix:///mine.sock");
     assert_eq!(child["PATH"], "/usr/bin:/bin");
     let keys: Vec<&str> = child.keys().map(String::as_str).collect();
-    let wanted = [
-        "DOCKER_HOST",
-        "DOCKER_REGISTRY",
-        "ENV",
-        "GIT_SHA",
-        "GOOGLE_API_KEY",
-        "PATH",
-        "TAG",
-        "path",
-    ];
+    let wanted = ["DOCKER_HOST", "DOCKER_REGISTRY", "ENV", "GIT_SHA", "GOOGLE_API_KEY", "PATH", "TAG", "path"];
     assert_eq!(keys, wanted);
 }
 
 #[test]
 fn arguments_stand_before_the_command() {
-    let mut call = call(
-        ComposeInput::Stdin(Vec::new()),
-        &["create", "--remove-orphans"],
-    );
+    let mut call = call(ComposeInput::Stdin(Vec::new()), &["create", "--remove-orphans"]);
     call.profiles = vec!["*".to_owned()];
-    let text = call
-        .arguments()
-        .join(OsStr::new(" "))
-        .into_string()
-        .expect("text");
+    let text = call.arguments().join(OsStr::new(" ")).into_string().expect("text");
     assert_eq!(
         text,
         "-p shop_dev_main -f - --project-directory / --env-file /dev/null --profile * create --remove-orphans"
@@ -116,10 +96,7 @@ fn arguments_stand_before_the_command() {
 async fn large_input_and_output_do_not_block_each_other() {
     let (_folder, compose) = script("cat; echo oops >&2; exit 3");
     let model = vec![b'x'; 3_000_000];
-    let output = compose
-        .capture(&call(ComposeInput::Stdin(model.clone()), &["config"]))
-        .await
-        .expect("a run");
+    let output = compose.capture(&call(ComposeInput::Stdin(model.clone()), &["config"])).await.expect("a run");
     assert_eq!(output.code, 3);
     assert_eq!(output.stderr, "oops\n");
     assert!(output.stdout == model, "{} bytes", output.stdout.len());
@@ -128,48 +105,22 @@ async fn large_input_and_output_do_not_block_each_other() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_child_that_reads_nothing_is_no_error() {
     let (_folder, compose) = script("exit 14");
-    let output = compose
-        .capture(&call(
-            ComposeInput::Stdin(vec![b'x'; 3_000_000]),
-            &["config"],
-        ))
-        .await
-        .expect("a run");
+    let output = compose.capture(&call(ComposeInput::Stdin(vec![b'x'; 3_000_000]), &["config"])).await.expect("a run");
     assert_eq!(output.code, 14);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_child_sees_a_clean_environment_and_its_own_group() {
-    let (folder, compose) =
-        script("env | sort; ps -o pgid= -p $$ 2>/dev/null | tr -d ' '; echo pid $$");
+    let (folder, compose) = script("env | sort; ps -o pgid= -p $$ 2>/dev/null | tr -d ' '; echo pid $$");
     let log = folder.path().join("log");
-    let mut call = call(
-        ComposeInput::Files(vec!["compose.yaml".into()]),
-        &["create"],
-    );
-    call.environment.extend(map(&[
-        ("LD_PRELOAD", "/evil.so"),
-        ("COMPOSE_FILE", "other.yaml"),
-        ("HOME", "/home/me"),
-    ]));
-    let exit = compose
-        .run_to_file(&call, File::create(&log).expect("a log"))
-        .await
-        .expect("a run");
+    let mut call = call(ComposeInput::Files(vec!["compose.yaml".into()]), &["create"]);
+    call.environment.extend(map(&[("LD_PRELOAD", "/evil.so"), ("COMPOSE_FILE", "other.yaml"), ("HOME", "/home/me")]));
+    let exit = compose.run_to_file(&call, File::create(&log).expect("a log")).await.expect("a run");
     assert!(exit.is_success());
     let mut text = String::new();
-    File::open(&log)
-        .expect("the log")
-        .read_to_string(&mut text)
-        .expect("text");
-    assert!(
-        text.contains("DOCKER_HOST=unix:///x.sock\n") && text.contains("HOME=/home/me\n"),
-        "{text}"
-    );
-    assert!(
-        !text.contains("LD_PRELOAD") && !text.contains("COMPOSE_FILE") && !text.contains("CARGO"),
-        "{text}"
-    );
+    File::open(&log).expect("the log").read_to_string(&mut text).expect("text");
+    assert!(text.contains("DOCKER_HOST=unix:///x.sock\n") && text.contains("HOME=/home/me\n"), "{text}");
+    assert!(!text.contains("LD_PRELOAD") && !text.contains("COMPOSE_FILE") && !text.contains("CARGO"), "{text}");
     if let [.., group, pid] = text.lines().collect::<Vec<_>>().as_slice()
         && group.bytes().all(|b| b.is_ascii_digit())
     {
@@ -184,19 +135,12 @@ async fn at_the_limit_the_whole_group_ends() {
     let mut call = call(ComposeInput::Files(Vec::new()), &["create"]);
     call.limit = Duration::from_millis(400);
     let begun = std::time::Instant::now();
-    let ended = compose
-        .run_to_file(&call, File::create(&log).expect("a log"))
-        .await;
+    let ended = compose.run_to_file(&call, File::create(&log).expect("a log")).await;
     assert!(matches!(ended, Err(EngineError::Hung { .. })), "{ended:?}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     let grandchild = std::fs::read_to_string(&log).expect("the log");
     let alive = || {
-        std::fs::read_to_string(format!("/proc/{}/stat", grandchild.trim()))
-            .is_ok_and(|stat| !stat.contains(") Z "))
+        std::fs::read_to_string(format!("/proc/{}/stat", grandchild.trim())).is_ok_and(|stat| !stat.contains(") Z "))
     };
     for _ in 0..50 {
         if !alive() {
@@ -214,8 +158,7 @@ async fn a_lock_on_the_output_outlives_a_dropped_call() {
     let file = File::create(&log).expect("a log");
     file.lock().expect("a lock");
     let call = call(ComposeInput::Files(Vec::new()), &["create"]);
-    let dropped =
-        tokio::time::timeout(Duration::from_millis(200), compose.run_to_file(&call, file)).await;
+    let dropped = tokio::time::timeout(Duration::from_millis(200), compose.run_to_file(&call, file)).await;
     assert!(dropped.is_err(), "it ended too soon to be dropped");
     let other = File::open(&log).expect("the log");
     assert!(other.try_lock().is_err(), "the lock went with the call");
@@ -227,14 +170,9 @@ async fn a_lock_on_the_output_outlives_a_dropped_call() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_missing_plugin_is_named() {
     let compose = Compose::new("/nowhere/docker-compose", "unix:///x.sock");
-    let error = compose
-        .capture(&call(ComposeInput::Files(Vec::new()), &["config"]))
-        .await
-        .expect_err("no such program");
-    assert!(
-        error.to_string().contains("/nowhere/docker-compose"),
-        "{error}"
-    );
+    let error =
+        compose.capture(&call(ComposeInput::Files(Vec::new()), &["config"])).await.expect_err("no such program");
+    assert!(error.to_string().contains("/nowhere/docker-compose"), "{error}");
     assert!(error.hint().is_some());
 }
 

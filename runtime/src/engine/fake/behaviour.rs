@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::{FakeEngine, has_label, lost, plain_detail};
 use crate::engine::{
-    Container, Daemon, Detail, Engine, EngineError, EventKind, EventStream, ExecOutcome,
-    ExecRequest, Image, LogRequest, LogStream, Network, PortHolder, Status, Volume,
+    Container, Daemon, Detail, Engine, EngineError, EventKind, EventStream, ExecOutcome, ExecRequest, Image,
+    LogRequest, LogStream, Network, PortHolder, Status, Volume,
 };
 
 impl Engine for FakeEngine {
@@ -20,50 +20,28 @@ impl Engine for FakeEngine {
     async fn containers(&self, label_filter: &str) -> Result<Vec<Container>, EngineError> {
         self.record(&format!("containers {label_filter}"))?;
         let state = self.state.borrow();
-        Ok(state
-            .containers
-            .values()
-            .filter(|c| has_label(&c.labels, Some(label_filter)))
-            .cloned()
-            .collect())
+        Ok(state.containers.values().filter(|c| has_label(&c.labels, Some(label_filter))).cloned().collect())
     }
 
     async fn published(&self) -> Result<Vec<PortHolder>, EngineError> {
         self.record("published")?;
         let state = self.state.borrow();
-        let alive = state
-            .containers
-            .values()
-            .filter(|container| container.status.is_alive());
+        let alive = state.containers.values().filter(|container| container.status.is_alive());
         Ok(alive
-            .flat_map(|c| {
-                c.published
-                    .iter()
-                    .map(|port| (port.clone(), c.name.clone(), c.project.clone()))
-            })
+            .flat_map(|c| c.published.iter().map(|port| (port.clone(), c.name.clone(), c.project.clone())))
             .collect())
     }
 
     async fn networks(&self, label_filter: Option<&str>) -> Result<Vec<Network>, EngineError> {
         self.record("networks")?;
         let state = self.state.borrow();
-        Ok(state
-            .networks
-            .values()
-            .filter(|n| has_label(&n.labels, label_filter))
-            .cloned()
-            .collect())
+        Ok(state.networks.values().filter(|n| has_label(&n.labels, label_filter)).cloned().collect())
     }
 
     async fn volumes(&self, label_filter: Option<&str>) -> Result<Vec<Volume>, EngineError> {
         self.record("volumes")?;
         let state = self.state.borrow();
-        Ok(state
-            .volumes
-            .values()
-            .filter(|v| has_label(&v.labels, label_filter))
-            .cloned()
-            .collect())
+        Ok(state.volumes.values().filter(|v| has_label(&v.labels, label_filter)).cloned().collect())
     }
 
     async fn volume_sizes(&self) -> Result<BTreeMap<String, i64>, EngineError> {
@@ -75,11 +53,7 @@ impl Engine for FakeEngine {
         self.record(&format!("inspect {id}"))?;
         self.with(id, |state, id| {
             let container = &state.containers[id];
-            let mut detail = state
-                .details
-                .get(id)
-                .cloned()
-                .unwrap_or_else(|| plain_detail(container));
+            let mut detail = state.details.get(id).cloned().unwrap_or_else(|| plain_detail(container));
             detail.status = container.status;
             detail.health = container.health;
             detail.name.clone_from(&container.name);
@@ -93,18 +67,13 @@ impl Engine for FakeEngine {
 
     async fn start(&self, id: &str) -> Result<(), EngineError> {
         self.record(&format!("start {id}"))?;
-        if self.with(id, |state, id| {
-            Ok(state.containers[id].status == Status::Running)
-        })? {
+        if self.with(id, |state, id| Ok(state.containers[id].status == Status::Running))? {
             return Ok(());
         }
         self.with(id, |state, id| {
             let stamp = format!("2026-01-01T00:00:00.{:09}Z", state.clock % 1_000_000_000);
             let container = state.containers[id].clone();
-            let detail = state
-                .details
-                .entry(id.to_owned())
-                .or_insert_with(|| plain_detail(&container));
+            let detail = state.details.entry(id.to_owned()).or_insert_with(|| plain_detail(&container));
             detail.started_at = stamp;
             Ok(())
         })?;
@@ -141,11 +110,7 @@ impl Engine for FakeEngine {
     async fn rename(&self, id: &str, name: &str) -> Result<(), EngineError> {
         self.record(&format!("rename {id} {name}"))?;
         self.with(id, |state, id| {
-            if state
-                .containers
-                .values()
-                .any(|other| other.name == name && other.id != id)
-            {
+            if state.containers.values().any(|other| other.name == name && other.id != id) {
                 return Err(EngineError::Conflict {
                     what: format!("container name `{name}`"),
                     message: "already in use".to_owned(),
@@ -158,12 +123,7 @@ impl Engine for FakeEngine {
         })
     }
 
-    async fn remove(
-        &self,
-        id: &str,
-        force: bool,
-        anonymous_volumes: bool,
-    ) -> Result<(), EngineError> {
+    async fn remove(&self, id: &str, force: bool, anonymous_volumes: bool) -> Result<(), EngineError> {
         let flags = match (force, anonymous_volumes) {
             (false, false) => "",
             (true, false) => " force",
@@ -181,9 +141,7 @@ impl Engine for FakeEngine {
             state.emit(id, EventKind::Destroy);
             let gone = state.containers.remove(id);
             if let (true, Some(gone)) = (anonymous_volumes, gone) {
-                state
-                    .volumes
-                    .retain(|name, volume| !(volume.anonymous && gone.mounts.contains(name)));
+                state.volumes.retain(|name, volume| !(volume.anonymous && gone.mounts.contains(name)));
             }
             Ok(())
         });
@@ -197,10 +155,7 @@ impl Engine for FakeEngine {
         self.record(&format!("set_restart_policy {id} {policy}"))?;
         self.with(id, |state, id| {
             let container = state.containers[id].clone();
-            let detail = state
-                .details
-                .entry(id.to_owned())
-                .or_insert_with(|| plain_detail(&container));
+            let detail = state.details.entry(id.to_owned()).or_insert_with(|| plain_detail(&container));
             policy.clone_into(&mut detail.restart_policy);
             Ok(())
         })
@@ -216,9 +171,7 @@ impl Engine for FakeEngine {
 
     async fn exec(&self, id: &str, request: &ExecRequest) -> Result<ExecOutcome, EngineError> {
         self.record(&format!("exec {id} {}", request.cmd.join(" ")))?;
-        let running = self.with(id, |state, id| {
-            Ok(state.containers[id].status == Status::Running)
-        })?;
+        let running = self.with(id, |state, id| Ok(state.containers[id].status == Status::Running))?;
         if !running {
             return Err(EngineError::Conflict {
                 what: format!("container `{id}`"),
@@ -238,30 +191,18 @@ impl Engine for FakeEngine {
     async fn subscribe(&self, label_filter: &str) -> Result<EventStream, EngineError> {
         self.record(&format!("subscribe {label_filter}"))?;
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.state
-            .borrow_mut()
-            .subscribers
-            .push((label_filter.to_owned(), sender));
-        Ok(Box::pin(stream::try_unfold(
-            receiver,
-            |mut receiver| async move {
-                match receiver.recv().await {
-                    Some(event) => event.map(|event| Some((event, receiver))),
-                    None => Err(lost()),
-                }
-            },
-        )))
+        self.state.borrow_mut().subscribers.push((label_filter.to_owned(), sender));
+        Ok(Box::pin(stream::try_unfold(receiver, |mut receiver| async move {
+            match receiver.recv().await {
+                Some(event) => event.map(|event| Some((event, receiver))),
+                None => Err(lost()),
+            }
+        })))
     }
 
     fn logs(&self, id: &str, _request: &LogRequest) -> LogStream {
         let lines = match self.record(&format!("logs {id}")) {
-            Ok(()) => self
-                .state
-                .borrow()
-                .logs
-                .get(id)
-                .cloned()
-                .unwrap_or_default(),
+            Ok(()) => self.state.borrow().logs.get(id).cloned().unwrap_or_default(),
             Err(error) => vec![Err(error)],
         };
         Box::pin(stream::iter(lines))
@@ -275,16 +216,10 @@ impl Engine for FakeEngine {
     async fn tag(&self, image: &str, repository: &str, tag: &str) -> Result<(), EngineError> {
         self.record(&format!("tag {image} {repository}:{tag}"))?;
         let mut state = self.state.borrow_mut();
-        let Some(found) = state
-            .images
-            .get(image)
-            .cloned()
-            .or_else(|| state.images.values().find(|i| i.id == image).cloned())
+        let Some(found) =
+            state.images.get(image).cloned().or_else(|| state.images.values().find(|i| i.id == image).cloned())
         else {
-            return Err(EngineError::ImageMissing {
-                image: image.to_owned(),
-                message: "no such image".to_owned(),
-            });
+            return Err(EngineError::ImageMissing { image: image.to_owned(), message: "no such image".to_owned() });
         };
         state.images.insert(format!("{repository}:{tag}"), found);
         Ok(())
@@ -300,12 +235,8 @@ impl Engine for FakeEngine {
         self.record(&format!("remove_network {id}"))?;
         let mut state = self.state.borrow_mut();
         let name = state.networks.get(id).map(|network| network.name.clone());
-        let used = |name: &String| {
-            state
-                .containers
-                .values()
-                .any(|c| c.status.is_alive() && c.networks.contains_key(name))
-        };
+        let used =
+            |name: &String| state.containers.values().any(|c| c.status.is_alive() && c.networks.contains_key(name));
         if name.as_ref().is_some_and(used) {
             return Err(EngineError::Conflict {
                 what: format!("network `{id}`"),
@@ -319,15 +250,8 @@ impl Engine for FakeEngine {
     async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
         self.record(&format!("remove_volume {name}"))?;
         let mut state = self.state.borrow_mut();
-        if state
-            .containers
-            .values()
-            .any(|container| container.mounts.iter().any(|mount| mount == name))
-        {
-            return Err(EngineError::Conflict {
-                what: format!("volume `{name}`"),
-                message: "it is in use".to_owned(),
-            });
+        if state.containers.values().any(|container| container.mounts.iter().any(|mount| mount == name)) {
+            return Err(EngineError::Conflict { what: format!("volume `{name}`"), message: "it is in use".to_owned() });
         }
         state.volumes.remove(name);
         Ok(())

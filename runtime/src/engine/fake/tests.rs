@@ -10,12 +10,7 @@ const OURS: (&str, &str) = ("dev.sidestack.install", "abc");
 fn engine() -> FakeEngine {
     let engine = FakeEngine::new();
     engine.add_container(FakeEngine::sample("c1", "p", "db", &[OURS]));
-    engine.add_container(FakeEngine::sample(
-        "c2",
-        "q",
-        "web",
-        &[("dev.sidestack.install", "other")],
-    ));
+    engine.add_container(FakeEngine::sample("c2", "q", "web", &[("dev.sidestack.install", "other")]));
     engine
 }
 
@@ -23,37 +18,16 @@ fn engine() -> FakeEngine {
 async fn lists_are_filtered_by_label_and_value() {
     let engine = engine();
     let ids = |list: Vec<Container>| list.into_iter().map(|c| c.id).collect::<Vec<_>>();
-    assert_eq!(
-        ids(engine
-            .containers("dev.sidestack.install=abc")
-            .await
-            .expect("a list")),
-        ["c1"]
-    );
-    assert_eq!(
-        ids(engine
-            .containers("dev.sidestack.install")
-            .await
-            .expect("a list")),
-        ["c1", "c2"]
-    );
-    assert!(
-        engine
-            .containers("dev.sidestack.install=")
-            .await
-            .expect("a list")
-            .is_empty()
-    );
+    assert_eq!(ids(engine.containers("dev.sidestack.install=abc").await.expect("a list")), ["c1"]);
+    assert_eq!(ids(engine.containers("dev.sidestack.install").await.expect("a list")), ["c1", "c2"]);
+    assert!(engine.containers("dev.sidestack.install=").await.expect("a list").is_empty());
     assert_eq!(engine.writes(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn events_follow_what_happens_and_end_with_an_error() {
     let engine = engine();
-    let mut events = engine
-        .subscribe("dev.sidestack.install=abc")
-        .await
-        .expect("a stream");
+    let mut events = engine.subscribe("dev.sidestack.install=abc").await.expect("a stream");
     engine.start("c1").await.expect("a start");
     engine.start("c1").await.expect("a second start");
     engine.start("c2").await.expect("another's start");
@@ -67,12 +41,7 @@ async fn events_follow_what_happens_and_end_with_an_error() {
     let c1 = |kind| Ok(("c1".to_owned(), kind));
     assert_eq!(
         seen,
-        [
-            c1(EventKind::Start),
-            c1(EventKind::Health(Health::Healthy)),
-            c1(EventKind::Die { code: 3 }),
-            Err(lost())
-        ]
+        [c1(EventKind::Start), c1(EventKind::Health(Health::Healthy)), c1(EventKind::Die { code: 3 }), Err(lost())]
     );
     assert_eq!(engine.inspect("c1").await.expect("a detail").exit_code, 3);
 }
@@ -99,17 +68,10 @@ async fn a_strict_engine_misses_what_did_not_come() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_failure_comes_once_and_changes_nothing() {
     let engine = engine();
-    let taken = EngineError::PortTaken {
-        port: Some(1),
-        holder: "another process".to_owned(),
-        message: String::new(),
-    };
+    let taken = EngineError::PortTaken { port: Some(1), holder: "another process".to_owned(), message: String::new() };
     engine.fail_once("start c1", taken.clone());
     assert_eq!(engine.start("c1").await, Err(taken));
-    assert_eq!(
-        engine.inspect("c1").await.expect("a detail").status,
-        Status::Created
-    );
+    assert_eq!(engine.inspect("c1").await.expect("a detail").status, Status::Created);
     assert_eq!(engine.start("c1").await, Ok(()));
 }
 
@@ -120,12 +82,8 @@ async fn what_is_in_use_stays() {
         container.mounts.push("data".to_owned());
         container.networks.insert("net".to_owned(), String::new());
     });
-    let volume = Volume {
-        name: "data".to_owned(),
-        labels: BTreeMap::new(),
-        driver: "local".to_owned(),
-        anonymous: false,
-    };
+    let volume =
+        Volume { name: "data".to_owned(), labels: BTreeMap::new(), driver: "local".to_owned(), anonymous: false };
     engine.add_volume(volume, 5);
     let network = Network {
         id: "n1".to_owned(),
@@ -136,22 +94,10 @@ async fn what_is_in_use_stays() {
     };
     engine.add_network(network);
     engine.start("c1").await.expect("a start");
-    assert!(matches!(
-        engine.remove_volume("data").await,
-        Err(EngineError::Conflict { .. })
-    ));
-    assert!(matches!(
-        engine.remove_network("n1").await,
-        Err(EngineError::Conflict { .. })
-    ));
-    assert!(matches!(
-        engine.remove("c1", false, false).await,
-        Err(EngineError::Conflict { .. })
-    ));
-    engine
-        .remove("c1", true, true)
-        .await
-        .expect("a forced removal");
+    assert!(matches!(engine.remove_volume("data").await, Err(EngineError::Conflict { .. })));
+    assert!(matches!(engine.remove_network("n1").await, Err(EngineError::Conflict { .. })));
+    assert!(matches!(engine.remove("c1", false, false).await, Err(EngineError::Conflict { .. })));
+    engine.remove("c1", true, true).await.expect("a forced removal");
     engine.remove("c1", true, true).await.expect("gone is done");
     engine.remove_volume("data").await.expect("free now");
     engine.remove_network("n1").await.expect("free now");

@@ -25,19 +25,13 @@ fn step() {
         "read" => assert_eq!(keychain_get("shop", "stripe").unwrap().expose(), VALUE),
         "delete" => {
             keychain_delete("shop", "stripe").unwrap();
-            for gone in [
-                keychain_get("shop", "stripe").map(drop),
-                keychain_delete("shop", "stripe"),
-            ] {
+            for gone in [keychain_get("shop", "stripe").map(drop), keychain_delete("shop", "stripe")] {
                 assert!(matches!(gone, Err(SecretError::NoEntry { .. })), "{gone:?}");
             }
         }
         "locked" => {
             let error = keychain_get("shop", "stripe").unwrap_err();
-            let expected = matches!(
-                error,
-                SecretError::Locked { .. } | SecretError::TimedOut { .. }
-            );
+            let expected = matches!(error, SecretError::Locked { .. } | SecretError::TimedOut { .. });
             assert!(expected, "{error}");
         }
         "none" => {
@@ -47,26 +41,16 @@ fn step() {
             ] {
                 assert!(matches!(error, SecretError::NoKeychain { .. }), "{error}");
                 assert!(!format!("{error} {error:?}").contains("canary"));
-                assert!(
-                    error.to_string().contains("`keychain:shop/stripe`"),
-                    "{error}"
-                );
+                assert!(error.to_string().contains("`keychain:shop/stripe`"), "{error}");
             }
         }
         other => panic!("no step {other}"),
     }
-    assert!(
-        start.elapsed() < Duration::from_secs(11),
-        "took {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_secs(11), "took {:?}", start.elapsed());
 }
 
 fn installed(program: &str) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .output()
-        .is_ok_and(|output| output.status.success())
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
@@ -105,11 +89,7 @@ fn script(home: &Path, program: &str, arguments: &[&str], text: &str) {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{said}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -126,9 +106,7 @@ fn entries_are_seen_by_other_processes_and_a_locked_keyring_is_an_error() {
     );
     script(home.path(), "dbus-run-session", &["--"], &unlocked);
     // The keyring of the first session has a password now, and nobody gives it.
-    let locked = format!(
-        "{daemon} </dev/null >/dev/null 2>&1 & trap \"kill $!\" EXIT; until_there\nstep locked\n"
-    );
+    let locked = format!("{daemon} </dev/null >/dev/null 2>&1 & trap \"kill $!\" EXIT; until_there\nstep locked\n");
     script(home.path(), "dbus-run-session", &["--"], &locked);
 }
 
@@ -145,12 +123,7 @@ fn a_bus_without_a_keychain_is_an_error_at_once() {
                 </policy></busconfig>";
     std::fs::write(&config, text).unwrap();
     let config = format!("--config-file={}", config.display());
-    script(
-        home.path(),
-        "dbus-run-session",
-        &[&config, "--"],
-        "step none\n",
-    );
+    script(home.path(), "dbus-run-session", &[&config, "--"], "step none\n");
 }
 
 #[test]
@@ -158,11 +131,7 @@ fn no_bus_is_an_error_at_once() {
     let home = tempfile::tempdir().unwrap();
     let start = Instant::now();
     script(home.path(), "env", &[], "step none\n");
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "took {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
 }
 
 #[test]

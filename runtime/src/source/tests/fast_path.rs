@@ -24,27 +24,16 @@ fn edit_unseen(path: &Path, text: &str) {
     let before = fs::metadata(path).unwrap();
     assert_eq!(before.len(), text.len() as u64);
     fs::write(path, text).unwrap();
-    let times = fs::FileTimes::new()
-        .set_modified(before.modified().unwrap())
-        .set_accessed(before.accessed().unwrap());
-    fs::File::options()
-        .write(true)
-        .open(path)
-        .unwrap()
-        .set_times(times)
-        .unwrap();
+    let times = fs::FileTimes::new().set_modified(before.modified().unwrap()).set_accessed(before.accessed().unwrap());
+    fs::File::options().write(true).open(path).unwrap().set_times(times).unwrap();
 }
 
 #[test]
 fn every_change_is_seen_and_nothing_else_is() {
     let site = site();
     let Some(stack) = site.stack() else { return };
-    let inputs: Inputs =
-        serde_json::from_str(&serde_json::to_string(&stack.inputs).unwrap()).unwrap();
-    assert_eq!(
-        (&inputs, inputs.digest()),
-        (&stack.inputs, stack.inputs.digest())
-    );
+    let inputs: Inputs = serde_json::from_str(&serde_json::to_string(&stack.inputs).unwrap()).unwrap();
+    assert_eq!((&inputs, inputs.digest()), (&stack.inputs, stack.inputs.digest()));
     let unchanged = |shell: &BTreeMap<String, OsString>| inputs.unchanged(shell, &KEY);
     let same = || unchanged(&site.shell);
     assert!(same());
@@ -59,13 +48,7 @@ fn every_change_is_seen_and_nothing_else_is() {
     edit_unseen(&site.at("c.conf"), "one");
     assert!(same());
 
-    for absent in [
-        "compose.override.yaml",
-        ".env",
-        "sidestack.yaml",
-        "opt.env",
-        "sidestack/modules/m.yaml",
-    ] {
+    for absent in ["compose.override.yaml", ".env", "sidestack.yaml", "opt.env", "sidestack/modules/m.yaml"] {
         site.write(absent, "X=1\n");
         assert!(!same(), "a new {absent}");
         fs::remove_file(site.at(absent)).unwrap();
@@ -82,9 +65,7 @@ fn every_change_is_seen_and_nothing_else_is() {
     };
     assert!(!with("TAG", "2") && !with("COMPOSE_FILE", "x.yaml") && !with("COMPOSE_PROFILES", "p"));
     assert!(with("UNRELATED", "1"));
-    assert!(
-        !inputs.unchanged(&site.shell, &[0; 32]) || inputs.variables.values().all(Option::is_none)
-    );
+    assert!(!inputs.unchanged(&site.shell, &[0; 32]) || inputs.variables.values().all(Option::is_none));
 
     site.write("app/ignored", "changes");
     site.write("elsewhere", "changes");

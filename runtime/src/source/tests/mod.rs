@@ -22,9 +22,7 @@ const KEY: [u8; 32] = [9; 32];
 
 /// Compose's own program, wherever the docker CLI would look for it.
 fn installed_compose() -> Option<Compose> {
-    let home = std::env::var_os("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let found = [
         home.join(".docker/cli-plugins"),
         "/usr/local/lib/docker/cli-plugins".into(),
@@ -48,11 +46,7 @@ fn note(text: &str) {
 }
 
 fn wait<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(work)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 /// A folder with files, and everything needed to read it.
@@ -120,26 +114,15 @@ impl Site {
     /// The model; the test is over when there is no Compose.
     fn stack(&self) -> Option<Stack> {
         self.compose.as_ref()?;
-        Some(
-            self.read()
-                .unwrap_or_else(|error| panic!("{error}\n{:#?}", error.diagnostics())),
-        )
+        Some(self.read().unwrap_or_else(|error| panic!("{error}\n{:#?}", error.diagnostics())))
     }
 
     /// What it is refused with.
     fn refused(&self) -> Option<String> {
         self.compose.as_ref()?;
         let error = self.read().expect_err("it was not refused");
-        let all: Vec<String> = error
-            .diagnostics()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        Some(if all.is_empty() {
-            error.to_string()
-        } else {
-            all.join("\n")
-        })
+        let all: Vec<String> = error.diagnostics().iter().map(ToString::to_string).collect();
+        Some(if all.is_empty() { error.to_string() } else { all.join("\n") })
     }
 }
 
@@ -147,14 +130,7 @@ fn git(folder: &Path, args: &[&str]) {
     let status = std::process::Command::new("git")
         .arg("-C")
         .arg(folder)
-        .args([
-            "-c",
-            "user.name=t",
-            "-c",
-            "user.email=t@example.invalid",
-            "-c",
-            "init.defaultBranch=trunk",
-        ])
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=trunk"])
         .args(args)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .stdout(std::process::Stdio::null())

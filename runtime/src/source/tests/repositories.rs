@@ -4,27 +4,13 @@ use super::*;
 
 #[test]
 fn the_nearest_folder_with_a_stack_is_found() {
-    let site = Site::new(&[
-        ("a/compose.yml", ""),
-        ("a/b/c/x", ""),
-        ("a/d/sidestack.yaml", ""),
-        ("a/d/e/x", ""),
-    ]);
+    let site = Site::new(&[("a/compose.yml", ""), ("a/b/c/x", ""), ("a/d/sidestack.yaml", ""), ("a/d/e/x", "")]);
     let found = |folder: &str| checkout(&site.at(folder)).unwrap().folder;
     assert_eq!(found("a/b/c"), site.at("a"));
     assert_eq!(found("a/d/e"), site.at("a/d"));
     let checkout = checkout(&site.at("a")).unwrap();
-    assert_eq!(
-        checkout.identity,
-        format!("folder:{}", site.at("a").display())
-    );
-    assert_eq!(
-        (
-            checkout.repository.as_ref(),
-            instance_name(&checkout).as_str()
-        ),
-        (None, "main")
-    );
+    assert_eq!(checkout.identity, format!("folder:{}", site.at("a").display()));
+    assert_eq!((checkout.repository.as_ref(), instance_name(&checkout).as_str()), (None, "main"));
 }
 
 #[test]
@@ -34,14 +20,8 @@ fn the_search_ends_at_the_work_tree_and_says_what_it_looked_for() {
     let error = checkout(&site.at("repo/x")).unwrap_err();
     assert!(matches!(error, SourceError::NotFound { .. }));
     let text = error.to_string();
-    assert!(
-        text.contains("sidestack.yaml") && text.contains("docker-compose.yaml"),
-        "{text}"
-    );
-    assert!(matches!(
-        checkout(&site.at("none")),
-        Err(SourceError::Io { .. })
-    ));
+    assert!(text.contains("sidestack.yaml") && text.contains("docker-compose.yaml"), "{text}");
+    assert!(matches!(checkout(&site.at("none")), Err(SourceError::Io { .. })));
 }
 
 #[test]
@@ -51,36 +31,21 @@ fn git_is_read_from_its_files() {
     git(&repo, &["init", "-q"]);
     let at = |folder: &Path| checkout(folder).unwrap();
     let before = at(&repo.join("deploy")).repository.unwrap();
-    assert_eq!(
-        (before.branch.as_deref(), before.commit.as_deref()),
-        (Some("trunk"), None)
-    );
+    assert_eq!((before.branch.as_deref(), before.commit.as_deref()), (Some("trunk"), None));
     git(&repo, &["add", "."]);
     git(&repo, &["commit", "-qm", "one"]);
     let main = at(&repo.join("deploy"));
-    assert_eq!(
-        main.identity,
-        format!("git:{}:deploy", repo.join(".git").display())
-    );
+    assert_eq!(main.identity, format!("git:{}:deploy", repo.join(".git").display()));
     assert_eq!(main.path_in_work_tree(), Path::new("deploy"));
     let facts = main.repository.clone().unwrap();
-    assert_eq!(
-        (facts.linked, facts.main_root.as_deref()),
-        (false, Some(repo.as_path()))
-    );
+    assert_eq!((facts.linked, facts.main_root.as_deref()), (false, Some(repo.as_path())));
     let loose = facts.commit.clone().unwrap();
     git(&repo, &["pack-refs", "--all"]);
-    assert_eq!(
-        at(&repo.join("deploy")).repository.unwrap().commit,
-        Some(loose.clone())
-    );
+    assert_eq!(at(&repo.join("deploy")).repository.unwrap().commit, Some(loose.clone()));
     assert_eq!(wait(dirty(&facts, Duration::from_secs(20))), Some(false));
     site.write("repo/deploy/compose.yaml", "services: {a: {}}");
     assert_eq!(wait(dirty(&facts, Duration::from_secs(20))), Some(true));
-    let gone = Repository {
-        root: site.at("gone"),
-        ..facts
-    };
+    let gone = Repository { root: site.at("gone"), ..facts };
     assert_eq!(wait(dirty(&gone, Duration::from_secs(20))), None);
 
     for (branch, folder, expected) in [
@@ -90,27 +55,11 @@ fn git_is_read_from_its_files() {
         ("fix/Über-long-name-of-a-branch", "wt-d", "fix-ber-long-na"),
     ] {
         let linked = site.at(folder);
-        git(
-            &repo,
-            &[
-                "worktree",
-                "add",
-                "-q",
-                "-b",
-                branch,
-                linked.to_str().unwrap(),
-            ],
-        );
+        git(&repo, &["worktree", "add", "-q", "-b", branch, linked.to_str().unwrap()]);
         let checkout = at(&linked.join("deploy"));
         let facts = checkout.repository.as_ref().unwrap();
-        assert_eq!(
-            (facts.branch.as_deref(), facts.commit.as_ref()),
-            (Some(branch), Some(&loose))
-        );
-        assert_eq!(
-            (facts.linked, facts.main_root.as_deref(), &facts.root),
-            (true, Some(repo.as_path()), &linked)
-        );
+        assert_eq!((facts.branch.as_deref(), facts.commit.as_ref()), (Some(branch), Some(&loose)));
+        assert_eq!((facts.linked, facts.main_root.as_deref(), &facts.root), (true, Some(repo.as_path()), &linked));
         assert_eq!(checkout.identity, main.identity);
         assert_eq!(checkout.in_main_work_tree(), Some(repo.join("deploy")));
         let name = instance_name(&checkout);
@@ -127,12 +76,7 @@ fn git_is_read_from_its_files() {
 #[test]
 fn the_index_says_what_is_tracked() {
     for version in ["2", "3", "4"] {
-        let site = Site::new(&[
-            ("a.env", ""),
-            ("dir/b.env", ""),
-            ("dir/c.env", ""),
-            ("ignored.env", ""),
-        ]);
+        let site = Site::new(&[("a.env", ""), ("dir/b.env", ""), ("dir/c.env", ""), ("ignored.env", "")]);
         let root = site.at("");
         git(&root, &["init", "-q"]);
         git(&root, &["config", "index.version", version]);
@@ -145,20 +89,10 @@ fn the_index_says_what_is_tracked() {
         assert_eq!(index[7].to_string(), version);
         site.write("compose.yaml", "");
         let checkout = checkout(&root).unwrap();
-        let mut inputs = Inputs {
-            work_tree: WorkTree::of(&checkout),
-            ..Inputs::default()
-        };
-        let asked = ["a.env", "dir/b.env", "ignored.env", "none.env"]
-            .iter()
-            .map(|name| site.at(name))
-            .collect();
+        let mut inputs = Inputs { work_tree: WorkTree::of(&checkout), ..Inputs::default() };
+        let asked = ["a.env", "dir/b.env", "ignored.env", "none.env"].iter().map(|name| site.at(name)).collect();
         let tracked = inputs.ask_tracked(&asked);
-        assert_eq!(
-            tracked,
-            [site.at("a.env"), site.at("dir/b.env")].into(),
-            "version {version}"
-        );
+        assert_eq!(tracked, [site.at("a.env"), site.at("dir/b.env")].into(), "version {version}");
         assert_eq!(inputs.tracked.len(), 4);
     }
 }

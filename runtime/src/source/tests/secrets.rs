@@ -7,9 +7,7 @@ use super::*;
 const CANARY: &str = "kanarienvogel7";
 
 fn environment(stack: &Stack, service: &str) -> BTreeMap<String, Option<String>> {
-    stack.model.as_ref().unwrap().services[service]
-        .environment
-        .clone()
+    stack.model.as_ref().unwrap().services[service].environment.clone()
 }
 
 fn raw(reference: &str) -> String {
@@ -27,10 +25,7 @@ fn values_of_secrets_never_come_out() {
              build: {context: ., args: [API_TOKEN]}\n    secrets: [shell, dot]\n\
              secrets: {shell: {environment: API_TOKEN}, dot: {environment: DB_PASSWORD}}\n",
         ),
-        (
-            "inc/c.yaml",
-            "services: {inc: {image: i, environment: {P: \"${INC_PASSWORD}\"}}}\n",
-        ),
+        ("inc/c.yaml", "services: {inc: {image: i, environment: {P: \"${INC_PASSWORD}\"}}}\n"),
         ("inc/.env", &format!("INC_PASSWORD={CANARY}-inc\n")),
         (
             ".env",
@@ -40,76 +35,38 @@ fn values_of_secrets_never_come_out() {
         ),
         (
             "web.env",
-            &format!(
-                "SESSION_SECRET='{CANARY}-ses'\nAMQP=amqp://u:{CANARY}-ses@q\nPLAIN=visible\nEMPTY_PASSWORD=\n"
-            ),
+            &format!("SESSION_SECRET='{CANARY}-ses'\nAMQP=amqp://u:{CANARY}-ses@q\nPLAIN=visible\nEMPTY_PASSWORD=\n"),
         ),
         ("raw.env", &format!("RAW_TOKEN={CANARY}-raw\n")),
         ("Dockerfile", "FROM x"),
     ]);
-    site.set("API_TOKEN", &format!("{CANARY}-api"))
-        .set("APP_KEY", &format!("{CANARY}-app"));
+    site.set("API_TOKEN", &format!("{CANARY}-api")).set("APP_KEY", &format!("{CANARY}-app"));
     let Some(stack) = site.stack() else { return };
-    assert!(
-        !everything(&stack).contains(CANARY),
-        "{}",
-        everything(&stack)
-    );
+    assert!(!everything(&stack).contains(CANARY), "{}", everything(&stack));
     assert!(!everything(&stack).contains("ssstandin0x"));
     let env = environment(&stack, "web");
     let expected = [
         ("ALIAS", raw("dotenv:.env#DB_PASSWORD")),
-        (
-            "AMQP",
-            format!("amqp://u:{}@q", raw("dotenv:web.env#SESSION_SECRET")),
-        ),
+        ("AMQP", format!("amqp://u:{}@q", raw("dotenv:web.env#SESSION_SECRET"))),
         ("API_TOKEN", raw("env:API_TOKEN")),
         ("EMPTY_PASSWORD", String::new()),
         ("LITERAL_PASSWORD", "in-the-open".to_owned()),
         ("PLAIN", "visible".to_owned()),
         ("RAW_TOKEN", raw("dotenv:raw.env#RAW_TOKEN")),
         ("SESSION_SECRET", raw("dotenv:web.env#SESSION_SECRET")),
-        (
-            "URL",
-            format!("postgres://u:{}@db/plain", raw("dotenv:.env#DB_PASSWORD")),
-        ),
-        (
-            "WHOLE",
-            format!("redis://:{}@r", raw("dotenv:.env#DB_PASSWORD")),
-        ),
+        ("URL", format!("postgres://u:{}@db/plain", raw("dotenv:.env#DB_PASSWORD"))),
+        ("WHOLE", format!("redis://:{}@r", raw("dotenv:.env#DB_PASSWORD"))),
     ];
-    assert_eq!(
-        env,
-        expected
-            .into_iter()
-            .map(|(k, v)| (k.to_owned(), Some(v)))
-            .collect()
-    );
-    assert_eq!(
-        environment(&stack, "inc")["P"],
-        Some(raw("dotenv:inc/.env#INC_PASSWORD"))
-    );
+    assert_eq!(env, expected.into_iter().map(|(k, v)| (k.to_owned(), Some(v))).collect());
+    assert_eq!(environment(&stack, "inc")["P"], Some(raw("dotenv:inc/.env#INC_PASSWORD")));
     let model = stack.model.as_ref().unwrap();
     let web = &model.services["web"];
     assert_eq!(web.command, Some(json!(["--key", raw("env:APP_KEY")])));
     assert_eq!(web.labels["t"], "x");
-    assert_eq!(
-        web.build.as_ref().unwrap()["args"]["API_TOKEN"],
-        raw("env:API_TOKEN")
-    );
-    assert_eq!(
-        model.secrets["shell"].environment.as_deref(),
-        Some("API_TOKEN")
-    );
-    assert_eq!(
-        model.secrets["dot"].content,
-        Some(raw("dotenv:.env#DB_PASSWORD"))
-    );
-    for reference in [
-        "dotenv:.env#DB_PASSWORD",
-        "env:API_TOKEN",
-        "dotenv:inc/.env#INC_PASSWORD",
-    ] {
+    assert_eq!(web.build.as_ref().unwrap()["args"]["API_TOKEN"], raw("env:API_TOKEN"));
+    assert_eq!(model.secrets["shell"].environment.as_deref(), Some("API_TOKEN"));
+    assert_eq!(model.secrets["dot"].content, Some(raw("dotenv:.env#DB_PASSWORD")));
+    for reference in ["dotenv:.env#DB_PASSWORD", "env:API_TOKEN", "dotenv:inc/.env#INC_PASSWORD"] {
         assert!(reference.parse::<crate::secrets::Reference>().is_ok());
     }
 }
@@ -117,28 +74,19 @@ fn values_of_secrets_never_come_out() {
 #[test]
 fn tracked_files_hold_no_secrets_and_becoming_tracked_is_noticed() {
     let site = Site::new(&[
-        (
-            "compose.yaml",
-            "services: {a: {image: \"x:${TAG_TOKEN}\", env_file: a.env}}\n",
-        ),
+        ("compose.yaml", "services: {a: {image: \"x:${TAG_TOKEN}\", env_file: a.env}}\n"),
         (".env", "TAG_TOKEN=one\n"),
         ("a.env", "DB_PASSWORD=open\n"),
     ]);
     git(&site.at(""), &["init", "-q"]);
     let Some(stack) = site.stack() else { return };
-    assert_eq!(
-        environment(&stack, "a")["DB_PASSWORD"],
-        Some(raw("dotenv:a.env#DB_PASSWORD"))
-    );
+    assert_eq!(environment(&stack, "a")["DB_PASSWORD"], Some(raw("dotenv:a.env#DB_PASSWORD")));
     assert!(stack.inputs.unchanged(&site.shell, &KEY));
     git(&site.at(""), &["add", "."]);
     assert!(!stack.inputs.unchanged(&site.shell, &KEY));
     let stack = site.stack().unwrap();
     assert_eq!(environment(&stack, "a")["DB_PASSWORD"], Some("open".into()));
-    assert_eq!(
-        stack.model.unwrap().services["a"].image.as_deref(),
-        Some("x:one")
-    );
+    assert_eq!(stack.model.unwrap().services["a"].image.as_deref(), Some("x:one"));
 }
 
 #[test]
@@ -154,20 +102,13 @@ fn what_the_manifest_declares_wins() {
         ),
         ("a.env", &format!("STRIPE={CANARY}\n")),
     ]);
-    site.set("STRIPE", CANARY)
-        .set("PORT_TOKEN", "9")
-        .set("LEVEL", "info");
+    site.set("STRIPE", CANARY).set("PORT_TOKEN", "9").set("LEVEL", "info");
     let Some(stack) = site.stack() else { return };
     let env = environment(&stack, "a");
     assert_eq!(env["S"], Some(raw("keychain:shop/stripe")));
     assert_eq!(env["STRIPE"], Some(raw("keychain:shop/stripe")));
     assert_eq!(env["L"], Some("debug".into()));
-    assert_eq!(
-        stack.model.as_ref().unwrap().services["a"].ports[0]
-            .published
-            .as_deref(),
-        Some("8080")
-    );
+    assert_eq!(stack.model.as_ref().unwrap().services["a"].ports[0].published.as_deref(), Some("8080"));
     assert!(!everything(&stack).contains(CANARY));
 }
 
@@ -175,45 +116,30 @@ fn what_the_manifest_declares_wins() {
 fn secrets_that_cannot_be_referred_to_are_refused_without_their_value() {
     for (files, expected) in [
         (
-            vec![(
-                "compose.yaml",
-                "services: {a: {image: x, ports: [\"${ADMIN_TOKEN}:80\"]}}\n",
-            )],
+            vec![("compose.yaml", "services: {a: {image: x, ports: [\"${ADMIN_TOKEN}:80\"]}}\n")],
             "`ADMIN_TOKEN` looks like a secret, but stands where Compose needs a plain value",
         ),
         (
-            vec![(
-                "compose.yaml",
-                "services: {a: {image: x, environment: [\"K${ADMIN_TOKEN}=1\"]}}\n",
-            )],
+            vec![("compose.yaml", "services: {a: {image: x, environment: [\"K${ADMIN_TOKEN}=1\"]}}\n")],
             "stands in a name",
         ),
         (
             vec![
-                (
-                    "compose.yaml",
-                    "services: {a: {image: x, env_file: a.env}}\n",
-                ),
+                ("compose.yaml", "services: {a: {image: x, env_file: a.env}}\n"),
                 ("a.env", "DB_PASSWORD=\"kanarienvogel7${SUFFIX}\"\n"),
             ],
             "`DB_PASSWORD` in `a.env` looks like a secret and is made up of other variables",
         ),
         (
             vec![
-                (
-                    "compose.yaml",
-                    "services: {a: {image: x, environment: {P: \"${DB_PASSWORD}\"}}}\n",
-                ),
+                ("compose.yaml", "services: {a: {image: x, environment: {P: \"${DB_PASSWORD}\"}}}\n"),
                 (".env", "DB_PASSWORD=\"kanarienvogel7${SUFFIX}\"\n"),
             ],
             "`DB_PASSWORD` in `.env` looks like a secret and is made up of other variables",
         ),
         (
             vec![
-                (
-                    "compose.yaml",
-                    "services: {a: {image: x, env_file: a.env}}\n",
-                ),
+                ("compose.yaml", "services: {a: {image: x, env_file: a.env}}\n"),
                 ("a.env", "OK=1\nbad name=kanarienvogel7\n"),
             ],
             "`a.env` cannot be understood at line 2",
@@ -235,9 +161,6 @@ fn secrets_that_cannot_be_referred_to_are_refused_without_their_value() {
             return;
         };
         assert!(refused.contains(expected), "{refused}");
-        assert!(
-            !refused.contains(CANARY) && !refused.contains("ssstandin"),
-            "{refused}"
-        );
+        assert!(!refused.contains(CANARY) && !refused.contains("ssstandin"), "{refused}");
     }
 }
