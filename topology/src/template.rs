@@ -28,36 +28,60 @@ pub struct Templates(Environment<'static>);
 
 impl Default for Templates {
     fn default() -> Self {
-        let mut environment = Environment::empty();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let syntax = minijinja::syntax::SyntaxConfig::builder().keep_trailing_newline(true).build();
-        if let Ok(syntax) = syntax {
-            environment.set_syntax(syntax);
+        Self(environment())
+    }
+}
+
+/// Templates that are rendered again and again, compiled once.
+pub(crate) struct Prepared<'s>(Environment<'s>);
+
+impl<'s> Prepared<'s> {
+    /// What cannot be compiled says so when it is rendered.
+    pub(crate) fn new(templates: impl Iterator<Item = &'s str>) -> Self {
+        let mut environment = environment();
+        for template in templates {
+            // The text is its own name.
+            drop(environment.add_template(template, template));
         }
-        // A template is data from a file: loops within loops end as an error.
-        environment.set_fuel(Some(FUEL));
-        environment.add_test("defined", |value: &Value| !value.is_undefined());
-        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.add_filter("url", |text: String| Encoding::Url.apply(&text));
-        environment.add_filter("quoted", |text: String| Encoding::Quoted.apply(&text));
-        environment.add_filter("sql", |text: String| Encoding::Sql.apply(&text));
-        environment.add_filter("upper", |text: String| text.to_uppercase());
-        environment.add_filter("variable", |text: String| variable_name(&text));
-        environment.add_filter("join", |items: Vec<String>, between: String| items.join(&between));
-        environment.add_filter("bytes_as", |bytes: u64, unit: String| -> Result<u64, minijinja::Error> {
-            let shift = match unit.as_str() {
-                "B" => 0,
-                "kB" | "KiB" => 10,
-                "MB" | "MiB" => 20,
-                "GB" | "GiB" => 30,
-                _ => {
-                    return Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "unknown unit"));
-                }
-            };
-            Ok(bytes >> shift)
-        });
         Self(environment)
     }
+
+    /// As [`Templates::render`].
+    pub(crate) fn render(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
+        render(&self.0, template, context)
+    }
+}
+
+fn environment<'s>() -> Environment<'s> {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let syntax = minijinja::syntax::SyntaxConfig::builder().keep_trailing_newline(true).build();
+    if let Ok(syntax) = syntax {
+        environment.set_syntax(syntax);
+    }
+    // A template is data from a file: loops within loops end as an error.
+    environment.set_fuel(Some(FUEL));
+    environment.add_test("defined", |value: &Value| !value.is_undefined());
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.add_filter("url", |text: String| Encoding::Url.apply(&text));
+    environment.add_filter("quoted", |text: String| Encoding::Quoted.apply(&text));
+    environment.add_filter("sql", |text: String| Encoding::Sql.apply(&text));
+    environment.add_filter("upper", |text: String| text.to_uppercase());
+    environment.add_filter("variable", |text: String| variable_name(&text));
+    environment.add_filter("join", |items: Vec<String>, between: String| items.join(&between));
+    environment.add_filter("bytes_as", |bytes: u64, unit: String| -> Result<u64, minijinja::Error> {
+        let shift = match unit.as_str() {
+            "B" => 0,
+            "kB" | "KiB" => 10,
+            "MB" | "MiB" => 20,
+            "GB" | "GiB" => 30,
+            _ => {
+                return Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "unknown unit"));
+            }
+        };
+        Ok(bytes >> shift)
+    });
+    environment
 }
 
 /// A resource's name as the beginning of a variable's: `my-db` gives `MY_DB`.
@@ -107,12 +131,23 @@ fn plain(template: &str, context: &Context) -> Option<String> {
         let (expression, after) = (&opened[2..end], &opened[end + 2..]);
         let mut steps = expression.split('|').map(str::trim);
         let mut value = context.0.clone();
-        for name in steps.next()?.split('.') {
+        for step in steps.next()?.split('.') {
+            let (name, index) = match step.strip_suffix(']') {
+                Some(indexed) => indexed.split_once('[').map(|(name, index)| (name, Some(index)))?,
+                None => (step, None),
+            };
             let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(letters) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            let digits = |c: char| c.is_ascii_digit();
+            if name.is_empty() || !name.chars().all(letters) || name.starts_with(digits) {
                 return None;
             }
             value = value.get_attr(name).ok()?;
+            if let Some(index) = index {
+                if !index.chars().all(digits) {
+                    return None;
+                }
+                value = value.get_item_by_index(index.parse().ok()?).ok()?;
+            }
         }
         let mut written = match value.as_str() {
             Some(text) => text.to_owned(),
@@ -135,29 +170,37 @@ fn plain(template: &str, context: &Context) -> Option<String> {
     Some(out)
 }
 
+fn render(environment: &Environment<'_>, template: &str, context: &Context) -> Result<String, TemplateError> {
+    if !template.contains('{') {
+        return Ok(template.to_owned());
+    }
+    if let Some(text) = plain(template, context) {
+        return Ok(text);
+    }
+    let rendered = match environment.get_template(template) {
+        Ok(prepared) => prepared.render(context.0.clone()),
+        Err(_) => environment.render_str(template, context.0.clone()),
+    };
+    rendered.map_err(|error| {
+        let detail = error.detail().map(str::to_owned);
+        let kind = match error.kind() {
+            minijinja::ErrorKind::UndefinedError => "a variable of the template is not there".to_owned(),
+            kind => kind.to_string(),
+        };
+        TemplateError {
+            message: detail.map_or(kind.clone(), |detail| format!("{kind}: {detail}")),
+            line: error.line().unwrap_or(1),
+        }
+    })
+}
+
 impl Templates {
     /// Renders one template.
     ///
     /// # Errors
     /// A syntax error, a variable that is not there, a filter that does not apply.
     pub fn render(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
-        if !template.contains('{') {
-            return Ok(template.to_owned());
-        }
-        if let Some(text) = plain(template, context) {
-            return Ok(text);
-        }
-        self.0.render_str(template, context.0.clone()).map_err(|error| {
-            let detail = error.detail().map(str::to_owned);
-            let kind = match error.kind() {
-                minijinja::ErrorKind::UndefinedError => "a variable of the template is not there".to_owned(),
-                kind => kind.to_string(),
-            };
-            TemplateError {
-                message: detail.map_or(kind.clone(), |detail| format!("{kind}: {detail}")),
-                line: error.line().unwrap_or(1),
-            }
-        })
+        render(&self.0, template, context)
     }
 
     /// The names a template reads, nested ones with dots: `credentials.user`.
@@ -193,6 +236,13 @@ mod tests {
             "{{ f }}",
             "{{ none }}",
             "{{ l[0] }}",
+            "{{ l[1] }}",
+            "{{ l[-1] }}",
+            "{{ a[0] }}",
+            "{{ o[0] }}",
+            "{{ l[] }}",
+            "{{ l[+0] }}",
+            "{{ l[0]|quoted }}",
             "{{ l }}",
             "{{ a -}} b",
             "{{- a }}",

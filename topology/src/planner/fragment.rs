@@ -1,6 +1,6 @@
 //! A resource's module becomes Compose services.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -12,10 +12,10 @@ use crate::diagnostic::Diagnostic;
 use crate::module::Fragment;
 use crate::names::ResourceName;
 use crate::plan::{After, Delivery, Plan, PlannedResource, PlannedService, Provisioning};
-use crate::template::{Context, Templates};
+use crate::template::{Context, Prepared};
 
 pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
-    let templates = Templates::default();
+    let templates = Prepared::new(texts(draft));
     for (name, resource) in &draft.resources {
         let context = Context::new(addresses::context(name, resource));
         let mut maker = Maker { name, resource, templates: &templates, context, faults };
@@ -42,10 +42,17 @@ pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnost
     }
 }
 
+/// The longer texts of the modules: those that the short way is not enough for.
+fn texts(draft: &Draft) -> impl Iterator<Item = &str> {
+    let modules = draft.resources.values().map(|resource| &resource.module);
+    let files = modules.flat_map(|module| module.files.values());
+    files.map(|file| file.content.as_str()).collect::<BTreeSet<_>>().into_iter()
+}
+
 struct Maker<'a> {
     name: &'a ResourceName,
     resource: &'a Resolved,
-    templates: &'a Templates,
+    templates: &'a Prepared<'a>,
     context: Context,
     faults: &'a mut Vec<Diagnostic>,
 }
