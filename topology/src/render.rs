@@ -8,9 +8,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::compose::Project;
 use crate::plan::Plan;
 use crate::secret::{self, Encoding};
 use crate::yaml;
@@ -33,24 +32,40 @@ pub struct Images {
 
 /// Renders a plan.
 pub fn render(plan: &Plan, images: &Images) -> Rendered {
-    let mut project = Project { name: Some(plan.project.clone()), ..Project::default() };
+    let mut services = Map::new();
     for (name, planned) in &plan.services {
-        let mut service = planned.compose.clone();
-        if images.built.contains(name) {
-            service.build = None;
+        let mut service = value(&planned.compose);
+        if let Value::Object(keys) = &mut service {
+            if images.built.contains(name) {
+                keys.remove("build");
+            }
+            if let Some(image) = images.replace.get(name) {
+                keys.remove("build");
+                keys.insert("image".to_owned(), Value::from(image.as_str()));
+            }
         }
-        if let Some(image) = images.replace.get(name) {
-            service.image = Some(image.clone());
-            service.build = None;
-        }
-        project.services.insert(name.clone(), service);
+        services.insert(name.clone(), service);
     }
-    project.networks = plan.networks.iter().map(|(key, network)| (key.clone(), Some(network.clone()))).collect();
-    project.volumes = plan.volumes.iter().map(|(key, volume)| (key.clone(), Some(volume.clone()))).collect();
-    project.secrets = plan.file_objects.secrets.clone();
-    project.configs = plan.file_objects.configs.clone();
-    // Struct to value cannot fail: every key is a string and every number finite.
-    Rendered { model: serde_json::to_value(&project).unwrap_or_default() }
+    let parts = [
+        ("services", Value::Object(services)),
+        ("networks", value(&plan.networks)),
+        ("volumes", value(&plan.volumes)),
+        ("secrets", value(&plan.file_objects.secrets)),
+        ("configs", value(&plan.file_objects.configs)),
+    ];
+    let mut model = Map::new();
+    model.insert("name".to_owned(), Value::from(plan.project.as_str()));
+    for (key, part) in parts {
+        if part.as_object().is_some_and(|part| !part.is_empty()) {
+            model.insert(key.to_owned(), part);
+        }
+    }
+    Rendered { model: Value::Object(model) }
+}
+
+/// Struct to value cannot fail: every key is a text and every number finite.
+fn value(part: &impl serde::Serialize) -> Value {
+    serde_json::to_value(part).unwrap_or_default()
 }
 
 impl Rendered {
