@@ -216,6 +216,7 @@ impl Compose {
         command
             .args(call.arguments())
             .env_clear()
+            .envs(SETTLED)
             .envs(call.child_environment(&self.host))
             .stdin(match call.files {
                 ComposeInput::Stdin(_) => Stdio::piped(),
@@ -370,6 +371,10 @@ const STEERING: [&str; 26] = [
     "BASH_ENV",
     "IFS",
 ];
+
+/// Compose takes `COMPOSE_*` out of a stack's env files, unless its environment has it: with a
+/// value of these that it cannot read it gives up. What is here is what it does by itself.
+const SETTLED: [(&str, &str); 2] = [("COMPOSE_PARALLEL_LIMIT", "-1"), ("COMPOSE_ANSI", "never")];
 
 /// What of an environment Compose may see: home, search path, Docker's own configuration folder,
 /// proxies, locale. `DOCKER_HOST`, `COMPOSE_*`, `LD_*` and everything unknown stay out.

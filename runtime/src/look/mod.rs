@@ -9,6 +9,7 @@ mod connection;
 mod describe;
 mod events;
 mod exec;
+mod held;
 mod init;
 mod list;
 mod logs;

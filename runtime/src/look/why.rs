@@ -50,6 +50,7 @@ impl Session {
             return Ok((Vec::new(), Vec::new()));
         }
         let record = self.record_of(instance)?;
+        let held = self.held_secrets(instance)?;
         let ready = self.store.all_ready()?;
         let engine = self.engine()?;
         let install = self.store.install_id();
@@ -64,8 +65,14 @@ impl Session {
                 let mut lines = Vec::new();
                 for container in observed.containers.iter().filter(|one| one.service.as_deref() == Some(name)) {
                     let detail = engine.inspect(&container.id).await?;
-                    seen.push(observation(name, &state.word, container, &detail));
-                    lines.extend(last_lines(engine, &container.id).await);
+                    let masker = held.masker(name, &detail.env);
+                    let told = observation(name, &state.word, container, &detail);
+                    seen.push(Transition {
+                        detail: masker.mask(&told.detail),
+                        ..told
+                    });
+                    let last = last_lines(engine, &container.id).await;
+                    lines.extend(last.iter().map(|line| masker.mask(line)));
                 }
                 if !containers.iter().any(|one| one.service.as_deref() == Some(name)) {
                     seen.push(Transition {
