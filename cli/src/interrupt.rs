@@ -41,6 +41,7 @@ pub(crate) fn watch(command: &Command) {
                 return;
             };
             interrupts.recv().await;
+            sidestack_runtime::cancel();
             interrupts.recv().await;
             last_words("left at once; the same command finishes what was begun");
             #[expect(clippy::exit, reason = "the person asked twice to leave now")]

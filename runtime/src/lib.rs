@@ -32,4 +32,4 @@ mod target;
 mod tree;
 
 pub use error::{Error, Kind, Result};
-pub use session::{Options, Session, home};
+pub use session::{Options, Session, cancel, home};

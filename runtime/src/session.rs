@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sidestack_state::Store;
@@ -21,6 +22,18 @@ use crate::engine::compose::Compose;
 use crate::error::{Error, Kind, Result};
 use crate::report::{Event, Reporter};
 use crate::source::{self, Checkout};
+
+/// Set by the first Ctrl-C, for the stretches in which no reactor listens.
+static CANCELLED: AtomicBool = AtomicBool::new(false);
+
+/// Asks whatever is under way to end, as the first Ctrl-C does.
+pub fn cancel() {
+    CANCELLED.store(true, Ordering::Relaxed);
+}
+
+fn cancelled() -> Error {
+    Error::new(Kind::Cancelled, "cancelled", "cancelled").hint("nothing was undone; the same command goes on from here")
+}
 
 /// How a session is opened.
 #[derive(Debug, Clone, Default)]
@@ -163,16 +176,19 @@ impl Session {
 
     /// Runs a future to its end; Ctrl-C ends it first with [`Kind::Cancelled`].
     pub(crate) fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.check_cancelled()?;
         self.reactor.block_on(async {
             tokio::select! {
                 biased;
                 result = future => result,
-                _ = tokio::signal::ctrl_c() => {
-                    Err(Error::new(Kind::Cancelled, "cancelled", "cancelled")
-                        .hint("nothing was undone; the same command goes on from here"))
-                }
+                _ = tokio::signal::ctrl_c() => Err(cancelled()),
             }
         })
+    }
+
+    /// Whether Ctrl-C came while nothing was waited for.
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        if CANCELLED.load(Ordering::Relaxed) { Err(cancelled()) } else { Ok(()) }
     }
 
     pub(crate) fn say(&self, event: &Event) {

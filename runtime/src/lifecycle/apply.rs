@@ -177,7 +177,7 @@ impl Session {
         let instance = held.instance.clone();
         let last = self.store.last_applied(instance.id)?;
         let mut record = last.as_ref().map(|last| Record::parse(&last.record)).unwrap_or_default();
-        if held.interrupted.is_some() {
+        if !held.interrupted.is_empty() {
             // Nobody knows what the killed verb had handed to Docker.
             record.services.clear();
         }
@@ -203,7 +203,7 @@ impl Session {
             });
             if good
                 && instance.desired == Desired::Running
-                && held.interrupted.is_none()
+                && held.interrupted.is_empty()
                 && instance.revision == Some(revision)
             {
                 return Ok(Applying { changed: false, steps: Vec::new() });
@@ -312,6 +312,11 @@ impl Session {
         how: &How,
     ) -> Result<Applying> {
         let instance = &held.instance;
+        let compose = if decision.steps.iter().any(|step| matches!(step, Step::Create { .. })) {
+            Some(self.compose()?)
+        } else {
+            None
+        };
         // One transaction, so one wait for the disk.
         self.store.atomically(|store| -> Result<()> {
             store.begin_intent(instance.id, how.verb, &revision.to_string())?;
@@ -320,11 +325,6 @@ impl Session {
             store.set_daemon(instance.id, Some(daemon))?;
             Ok(())
         })?;
-        let compose = if decision.steps.iter().any(|step| matches!(step, Step::Create { .. })) {
-            Some(self.compose()?)
-        } else {
-            None
-        };
         let plan = &prepared.planned.plan;
         let tree = self.tree(&plan.project);
         let execution = Execution {
@@ -381,7 +381,7 @@ impl Session {
         if failure.is_none() {
             crate::tree::sweep(&tree, plan);
         }
-        held.interrupted = None;
+        held.interrupted.clear();
         held.instance = self.store.instance_by_id(instance.id)?;
         match failure {
             None => Ok(Applying { changed: true, steps: lines(&decision.steps) }),

@@ -11,7 +11,7 @@ mod remove;
 mod stop;
 mod up;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sidestack_state::{Instance, Intent, Transition};
 
@@ -19,7 +19,7 @@ use crate::api::{Description, StepLine, UpReport};
 use crate::decide::Step;
 use crate::engine::Daemon;
 use crate::error::{Error, Kind, Result};
-use crate::lock::InstanceLock;
+use crate::lock::{InstanceLock, LockError};
 use crate::session::Session;
 use crate::{files, observe};
 
@@ -27,31 +27,77 @@ use crate::{files, observe};
 pub(crate) struct Held {
     pub(crate) instance: Instance,
     pub(crate) lock: InstanceLock,
-    /// What a verb meant to do that was killed while it worked on the instance.
-    pub(crate) interrupted: Option<Intent>,
+    /// Somebody else held it first, so that what was read before may be old.
+    pub(crate) waited: bool,
+    /// What verbs meant to do that were killed while they worked on the instance, oldest first.
+    pub(crate) interrupted: Vec<Intent>,
 }
 
+/// The code of the error by which [`Session::hold`] says that a removal was finished.
+pub(crate) const REMOVED: &str = "removal-finished";
+
+/// How long one try for the lock takes, so that Ctrl-C is heard between two.
+const SLICE: Duration = Duration::from_millis(200);
+
 impl Session {
-    /// Takes an instance's lock and reads it anew.
+    /// Takes an instance's lock, reads it anew, and finishes what takes data away:
+    /// half removed data is nobody's wish. Everything else is put right by the verb.
+    ///
+    /// # Errors
+    /// [`REMOVED`] when an interrupted removal was finished, so that nothing is left to act on.
     pub(crate) fn hold(&self, instance: &Instance, verb: &str, limit: Duration) -> Result<Held> {
-        let path = self.lock_file(&instance.uid);
-        if let Some(folder) = path.parent() {
-            files::create_private_dir(folder)?;
-        }
-        let mut waiting = |holder: &str| self.note(format!("waiting for {holder}, which works on {}", instance.target));
-        let lock = InstanceLock::acquire(&path, verb, limit, &mut waiting)
-            .map_err(|error| Error::from(error).about(&instance.target))?;
+        let (lock, waited) = self.lock(instance, verb, limit)?;
         // Whoever held it may have changed or removed the instance.
-        let instance =
-            self.store.instance_by_id(instance.id).map_err(|error| Error::from(error).about(&instance.target))?;
-        let interrupted = self.store.intents_of(instance.id)?.into_iter().next();
-        if let Some(intent) = &interrupted {
+        let read = self.store.instance_by_id(instance.id);
+        if read.is_err() {
+            let _ = std::fs::remove_file(lock.path());
+        }
+        let instance = read.map_err(|error| Error::from(error).about(&instance.target))?;
+        let interrupted = self.store.intents_of(instance.id)?;
+        for intent in &interrupted {
             self.note(format!(
                 "`{}` on {} was interrupted; what is left of it is put right",
                 intent.verb, instance.target
             ));
         }
-        Ok(Held { instance, lock, interrupted })
+        let held = Held { instance, lock, waited, interrupted };
+        let takes_data = held.interrupted.iter().any(|intent| intent.detail == "volumes");
+        if held.interrupted.iter().any(|intent| intent.verb == "rm") {
+            self.remove_held(&held, takes_data)?;
+            let message = format!("the interrupted removal of {} was finished", held.instance.target);
+            return Err(Error::new(Kind::NotFound, REMOVED, message).hint("`sidestack up` makes it anew"));
+        }
+        if takes_data {
+            self.right_daemon(&held.instance)?;
+            self.clear(&held.instance)?;
+            self.remove_volumes(&held.instance)?;
+            self.clear_intents(&held.instance)?;
+        }
+        Ok(held)
+    }
+
+    /// The lock, and whether it had to be waited for.
+    fn lock(&self, instance: &Instance, verb: &str, limit: Duration) -> Result<(InstanceLock, bool)> {
+        let path = self.lock_file(&instance.uid);
+        if let Some(folder) = path.parent() {
+            files::create_private_dir(folder)?;
+        }
+        let began = Instant::now();
+        let mut told: Option<String> = None;
+        loop {
+            let mut waiting = |holder: &str| {
+                if told.as_deref() != Some(holder) {
+                    self.note(format!("waiting for {holder}, which works on {}", instance.target));
+                    told = Some(holder.to_owned());
+                }
+            };
+            let slice = SLICE.min(limit.saturating_sub(began.elapsed()));
+            match InstanceLock::acquire(&path, verb, slice, &mut waiting) {
+                Ok(lock) => return Ok((lock, told.is_some())),
+                Err(LockError::Held { .. }) if began.elapsed() < limit => self.check_cancelled()?,
+                Err(error) => return Err(Error::from(error).about(&instance.target)),
+            }
+        }
     }
 
     /// Ends the intents of an instance.

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
 use sidestack_topology::names::{InstanceName, Target};
 
-use super::Held;
+use super::{Held, REMOVED};
 use super::stop::LOCK;
 use crate::api::{Done, TargetWords};
 use crate::engine::Engine;
@@ -30,10 +30,13 @@ impl Session {
             Err(error) if error.kind == Kind::NotFound => return self.rm_gone(words, volumes, error),
             Err(error) => return Err(error),
         };
-        let held = self.hold(&instance, "rm", LOCK)?;
-        // An interrupted removal that took the data along has begun to do so.
-        let volumes = volumes || held.interrupted.as_ref().is_some_and(|i| i.verb == "rm" && i.detail == "volumes");
-        self.remove_held(&held, volumes)
+        match self.hold(&instance, "rm", LOCK) {
+            Ok(held) => self.remove_held(&held, volumes),
+            Err(error) if error.code == REMOVED => {
+                Ok(Done { changed: true, ..self.rm_gone(words, volumes, error)? })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// On what is removed already: nothing is done, except that data which was kept
@@ -62,7 +65,7 @@ impl Session {
         let mut found = observe::Observed::default();
         self.wait(observe::complete(engine, install, &tombstone.uid, &mut found, None))?;
         let names: Vec<String> = found.volumes.into_iter().map(|volume| volume.name).collect();
-        if !volumes {
+        if !volumes || names.is_empty() {
             done.kept = names;
             return Ok(done);
         }
@@ -76,16 +79,13 @@ impl Session {
         Ok(done)
     }
 
-    /// What an interrupted removal left.
-    pub(crate) fn finish_removal(&self, held: &Held) -> Result<Done> {
-        let volumes = held.interrupted.as_ref().is_some_and(|intent| intent.detail == "volumes");
-        self.remove_held(held, volumes)
-    }
-
-    fn remove_held(&self, held: &Held, volumes: bool) -> Result<Done> {
+    /// Removes a held instance.
+    pub(super) fn remove_held(&self, held: &Held, volumes: bool) -> Result<Done> {
         let instance = &held.instance;
         let found = self.everything(instance)?;
-        if !(found.containers.is_empty() && found.networks.is_empty() && found.volumes.is_empty()) {
+        let nothing = found.containers.is_empty() && found.networks.is_empty() && found.volumes.is_empty();
+        // Another daemon has nothing of it, which says nothing about the right one.
+        if instance.daemon.is_some() || !nothing {
             self.right_daemon(instance)?;
         }
         self.store.begin_intent(instance.id, "rm", if volumes { "volumes" } else { "" })?;

@@ -7,6 +7,7 @@ use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
 use sidestack_topology::order::order;
 
+use super::REMOVED;
 use crate::api::{Done, TargetWords};
 use crate::engine::{Container, Engine};
 use crate::error::{Error, Result};
@@ -24,11 +25,17 @@ impl Session {
     /// Not found, locked, Docker.
     pub fn stop(&self, words: &TargetWords, grace: Option<u32>) -> Result<Done> {
         let instance = self.instance(words)?;
-        let held = self.hold(&instance, "stop", LOCK)?;
+        let held = match self.hold(&instance, "stop", LOCK) {
+            Err(error) if error.code == REMOVED => {
+                self.note(error.message);
+                return Ok(Done { target: instance.target, changed: true, kept: Vec::new(), removed: Vec::new() });
+            }
+            held => held?,
+        };
         let instance = &held.instance;
         let alive: Vec<Container> = self.containers(instance)?.into_iter().filter(|c| c.status.is_alive()).collect();
         let mut done = Done { target: instance.target.clone(), changed: false, kept: Vec::new(), removed: Vec::new() };
-        if alive.is_empty() && instance.desired == Desired::Stopped && held.interrupted.is_none() {
+        if alive.is_empty() && instance.desired == Desired::Stopped && held.interrupted.is_empty() {
             return Ok(done);
         }
         done.changed = true;
@@ -47,13 +54,19 @@ impl Session {
     /// Not found, locked, Docker.
     pub fn down(&self, words: &TargetWords, volumes: bool) -> Result<Done> {
         let instance = self.instance(words)?;
-        let held = self.hold(&instance, "down", LOCK)?;
+        let held = match self.hold(&instance, "down", LOCK) {
+            Err(error) if error.code == REMOVED => {
+                self.note(error.message);
+                return Ok(Done { target: instance.target, changed: true, kept: Vec::new(), removed: Vec::new() });
+            }
+            held => held?,
+        };
         let instance = &held.instance;
         let mut done = Done { target: instance.target.clone(), changed: false, kept: Vec::new(), removed: Vec::new() };
         let found = self.everything(instance)?;
         let nothing =
             found.containers.is_empty() && found.networks.is_empty() && (!volumes || found.volumes.is_empty());
-        if nothing && instance.desired == Desired::Stopped && held.interrupted.is_none() {
+        if nothing && instance.desired == Desired::Stopped && held.interrupted.is_empty() {
             done.kept = found.volumes.iter().map(|volume| volume.name.clone()).collect();
             return Ok(done);
         }

@@ -24,8 +24,10 @@ struct Subject {
     checkout: Option<PathBuf>,
     /// Stays at its revision.
     pinned: bool,
-    /// One more of its folder.
+    /// One more of its folder, to be made by this call.
     additional: bool,
+    /// It was made by this call.
+    made: bool,
     /// Why it runs this revision.
     cause: String,
 }
@@ -39,18 +41,18 @@ impl Session {
         if request.dry_run {
             return self.rehearse(request);
         }
-        let subject = self.subject(request)?;
+        let mut subject = self.subject(request)?;
         let limit = request.timeout.max(Duration::from_secs(10));
-        let mut held = self.hold_or_make(&subject, request, limit)?;
-        if held.interrupted.as_ref().is_some_and(|intent| intent.verb == "rm") {
-            // Half removed data is nobody's wish: the removal is finished, then it is made anew.
-            self.finish_removal(&held)?;
-            drop(held);
-            held = self.hold_or_make(&subject, request, limit)?;
+        let mut held = self.hold_or_make(&mut subject, request, limit)?;
+        if held.waited && !subject.additional {
+            // Whoever held the lock may have applied newer files than those that were read before.
+            let now = self.subject(request)?;
+            if now.name == subject.name {
+                subject = now;
+            }
         }
-        if let Some(folder) = &subject.checkout
-            && held.instance.checkout.as_ref() != Some(folder)
-        {
+        let gone = held.instance.checkout.as_ref().is_none_or(|folder| !folder.exists());
+        if let Some(folder) = subject.checkout.as_ref().filter(|_| gone) {
             self.store.set_checkout(held.instance.id, Some(folder))?;
             held.instance.checkout = Some(folder.clone());
         }
@@ -65,10 +67,10 @@ impl Session {
             restart: Default::default(),
         };
         if request.move_ports && self.containers(&held.instance)?.iter().all(|c| !c.status.is_alive()) {
+            self.right_daemon(&held.instance)?;
             self.unlease(&held.instance)?;
             held.instance = self.store.instance_by_id(held.instance.id)?;
         }
-        let previous = held.instance.revision;
         match self.apply(&mut held, subject.workspace.id, subject.revision, &how) {
             Ok(applying) if !applying.changed => {
                 Ok(unchanged(self.describe_instance(&held.instance, false)?, subject.committed))
@@ -80,20 +82,22 @@ impl Session {
                 steps: applying.steps,
             }),
             Err(error) => {
-                let error = self.back(&mut held, &subject, previous, request, error);
-                self.take_back(&held.instance)?;
-                Err(error)
+                let error = self.back(&mut held, &subject, request, error);
+                match self.take_back(&held) {
+                    Ok(()) => Err(error),
+                    Err(second) => Err(error.detail(second.message)),
+                }
             }
         }
     }
 
     /// The instance, held; made when it is not there, also when somebody removes
     /// it while this waits for its lock.
-    fn hold_or_make(&self, subject: &Subject, request: &UpRequest, limit: Duration) -> Result<Held> {
+    fn hold_or_make(&self, subject: &mut Subject, request: &UpRequest, limit: Duration) -> Result<Held> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let instance = self.find_or_make(subject, request.fresh)?;
+            let instance = self.find_or_make(subject, request)?;
             match self.hold(&instance, "up", limit) {
                 Err(error) if error.kind == Kind::NotFound && tries < 5 => {}
                 Ok(held) if instance.revived => {
@@ -109,30 +113,28 @@ impl Session {
     }
 
     /// An instance that was refused before anything of it was made leaves no trace.
-    fn take_back(&self, instance: &Instance) -> Result<()> {
-        let now = self.store.instance_by_id(instance.id)?;
+    fn take_back(&self, held: &Held) -> Result<()> {
+        let now = self.store.instance_by_id(held.instance.id)?;
         let never = now.revision.is_none() && self.store.last_applied(now.id)?.is_none();
         if never && self.store.variables(Scope::Instance(now.id))?.is_empty() {
             self.store.remove_instance(now.id, now.revived)?;
+            let _ = std::fs::remove_file(held.lock.path());
         }
         Ok(())
     }
 
-    /// After a move that failed: the last good revision again.
-    fn back(
-        &self,
-        held: &mut Held,
-        subject: &Subject,
-        previous: Option<RevisionNumber>,
-        request: &UpRequest,
-        error: Error,
-    ) -> Error {
-        let moved = previous.filter(|previous| *previous != subject.revision);
-        let applied = matches!(error.kind, Kind::Unhealthy | Kind::TimedOut | Kind::Failed);
-        let (Some(previous), true, true) = (moved, applied, request.rollback) else { return error };
+    /// After a move that failed once it had begun: the last good revision again.
+    fn back(&self, held: &mut Held, subject: &Subject, request: &UpRequest, error: Error) -> Error {
+        let Ok(now) = self.store.instance_by_id(held.instance.id) else { return error };
+        held.instance = now;
+        let begun = held.instance.revision == Some(subject.revision);
+        let helps = !matches!(error.kind, Kind::Cancelled | Kind::Docker);
         let good = self.store.last_good(held.instance.id).ok().flatten();
-        let Some(good) = good.filter(|good| good.revision == previous) else { return error };
-        self.warn(format!("{}; {} goes back to {}", error.message, held.instance.target, good.revision));
+        let Some(good) = good.filter(|good| good.revision != subject.revision && begun && helps && request.rollback)
+        else {
+            return error;
+        };
+        self.warn(format!("{} goes back to {}", held.instance.target, good.revision));
         let how = How {
             verb: "up",
             cause: format!("{} failed", subject.revision),
@@ -204,6 +206,7 @@ impl Session {
             checkout: Some(checkout.folder),
             pinned,
             additional: matches!(request.place, Place::New(_)),
+            made: false,
             cause,
         })
     }
@@ -225,6 +228,7 @@ impl Session {
             checkout: instance.checkout.clone(),
             pinned: true,
             additional: false,
+            made: false,
             cause: format!("it stays at {revision}"),
         })
     }
@@ -272,6 +276,7 @@ impl Session {
             checkout,
             pinned,
             additional: matches!(request.place, Place::New(_)),
+            made: false,
             cause: format!("{revision} was asked for"),
         })
     }
@@ -323,28 +328,40 @@ impl Session {
         Err(Error::new(Kind::Conflict, "exists", "there are too many instances"))
     }
 
-    /// The instance's row.
-    fn find_or_make(&self, subject: &Subject, fresh: bool) -> Result<Instance> {
-        for _ in 0..3 {
-            if let Some(found) = self.store.instance(subject.environment.id, &subject.name)? {
+    /// The instance's row. One more of something is made by this call or not at all.
+    fn find_or_make(&self, subject: &mut Subject, request: &UpRequest) -> Result<Instance> {
+        let environment = subject.environment.id;
+        for _ in 0..200 {
+            let ours = !subject.additional || subject.made;
+            if let Some(found) = self.store.instance(environment, &subject.name)?.filter(|_| ours) {
                 return Ok(found);
             }
-            let folder = subject.checkout.as_deref();
+            let (name, folder) = (&subject.name, subject.checkout.as_deref());
             let made = self.store.atomically(|store| {
-                let made = if fresh {
-                    store.create_instance_fresh(subject.environment.id, &subject.name, folder, subject.pinned)?
+                let made = if request.fresh {
+                    store.create_instance_fresh(environment, name, folder, subject.pinned)?
                 } else {
-                    store.create_instance(subject.environment.id, &subject.name, folder, subject.pinned)?
+                    store.create_instance(environment, name, folder, subject.pinned)?
                 };
                 if subject.additional {
                     store.set_additional(made.id, true)?;
                 }
                 Ok(made)
             });
-            match made {
+            match (made, &request.place) {
                 // Somebody else made it in the same moment.
-                Err(StoreError::Exists { .. }) => {}
-                made => return Ok(made?),
+                (Err(StoreError::Exists { .. }), Place::New(Some(name))) => {
+                    return Err(Error::new(Kind::Conflict, "exists", format!("there is an instance `{name}` already"))
+                        .hint(format!("`sidestack up {name}` brings it up")));
+                }
+                (Err(StoreError::Exists { .. }), Place::New(None)) => {
+                    subject.name = self.new_name(&subject.environment, None)?;
+                }
+                (Err(StoreError::Exists { .. }), _) => {}
+                (made, _) => {
+                    subject.made = true;
+                    return Ok(made?);
+                }
             }
         }
         Err(Error::new(Kind::Conflict, "exists", format!("`{}` comes and goes", subject.name)).hint("try again"))
