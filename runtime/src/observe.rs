@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use sidestack_topology::plan::Plan;
 use sidestack_topology::planner::place::{INSTALL_LABEL, INSTANCE_LABEL};
 
-use crate::engine::{Container, Detail, Engine, Image, Network, Volume};
+use crate::engine::{Container, Detail, Engine, EngineError, Image, Network, Volume};
 use crate::error::Result;
 
 /// What there is of one instance.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// Its containers, one-off ones left out.
+    /// Its containers; one-off ones only where it is to be removed.
     pub containers: Vec<Container>,
     /// Details of those containers whose state a list cannot tell.
     pub details: BTreeMap<String, Detail>,
@@ -37,9 +37,18 @@ pub(crate) fn install_filter(install: &str) -> String {
 
 /// The containers of an instance. Both labels must agree: a container that only
 /// claims the instance is foreign.
+///
+/// One-off ones (`docker compose run`) are left out: they are no replica of a service.
 pub(crate) async fn containers(engine: &impl Engine, install: &str, instance_id: &str) -> Result<Vec<Container>> {
+    let mut all = all_containers(engine, install, instance_id).await?;
+    all.retain(|container| !container.oneoff);
+    Ok(all)
+}
+
+/// The same with one-off containers, for what takes things away: each holds a network.
+pub(crate) async fn all_containers(engine: &impl Engine, install: &str, instance_id: &str) -> Result<Vec<Container>> {
     let mut all = engine.containers(&filter(instance_id)).await?;
-    all.retain(|container| container.labels.get(INSTALL_LABEL).is_some_and(|id| id == install) && !container.oneoff);
+    all.retain(|container| container.labels.get(INSTALL_LABEL).is_some_and(|id| id == install));
     all.sort_by(|a, b| (&a.service, a.number, &a.id).cmp(&(&b.service, b.number, &b.id)));
     Ok(all)
 }
@@ -54,14 +63,25 @@ pub(crate) async fn glance(
 ) -> Result<Observed> {
     let containers = containers(engine, install, instance_id).await?;
     let mut observed = Observed { containers, ..Observed::default() };
-    let unclear = observed.containers.iter().filter(|container| {
-        let starting = container.status.is_alive() && container.health == crate::engine::Health::Starting;
-        starting && ready.contains_key(&container.id)
-    });
-    let asked = unclear.map(|container| engine.inspect(&container.id));
-    for detail in futures_util::future::join_all(asked).await {
-        let detail = detail?;
-        observed.details.insert(detail.id.clone(), detail);
+    let unclear: Vec<String> = observed
+        .containers
+        .iter()
+        .filter(|container| {
+            let starting = container.status.is_alive() && container.health == crate::engine::Health::Starting;
+            starting && ready.contains_key(&container.id)
+        })
+        .map(|container| container.id.clone())
+        .collect();
+    let asked = unclear.iter().map(|id| async move { (id, engine.inspect(id).await) });
+    for (id, detail) in futures_util::future::join_all(asked).await {
+        match detail {
+            Ok(detail) => {
+                observed.details.insert(detail.id.clone(), detail);
+            }
+            // It went away in between, so it is not there.
+            Err(EngineError::NotFound { .. }) => observed.containers.retain(|container| container.id != *id),
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(observed)
 }

@@ -180,7 +180,7 @@ impl Refusal {
                 "remove it if it is not needed, or take another workspace name (`workspace:` in sidestack.yaml) or instance (`up --new NAME`)"
             }
             Self::VolumeChanged { .. } | Self::DataFormat { .. } => {
-                "keep the old revision with `sidestack up @rN`, or start empty with `sidestack rm --volumes` and `sidestack up`"
+                "`sidestack start` runs the old revision on its data, `sidestack up --beside` the new one beside it with data of its own; to start empty: `sidestack rm --volumes`, then `sidestack up`"
             }
         }
     }

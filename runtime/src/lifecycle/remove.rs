@@ -132,7 +132,7 @@ impl Session {
         for _ in 0..2 {
             let found = self.wait(async {
                 let mut found = observe::Observed {
-                    containers: observe::containers(engine, install, &instance.uid).await?,
+                    containers: observe::all_containers(engine, install, &instance.uid).await?,
                     ..observe::Observed::default()
                 };
                 observe::complete(engine, install, &instance.uid, &mut found, None).await?;

@@ -93,7 +93,7 @@ impl Session {
         let install = self.store.install_id();
         self.wait(async {
             let mut found = observe::Observed {
-                containers: observe::containers(engine, install, &instance.uid).await?,
+                containers: observe::all_containers(engine, install, &instance.uid).await?,
                 ..observe::Observed::default()
             };
             observe::complete(engine, install, &instance.uid, &mut found, None).await?;
