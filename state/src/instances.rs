@@ -130,12 +130,14 @@ impl Store {
                 Some(old) => (new_uid, old.generation.saturating_add(1), false),
                 None => (new_uid, 1, false),
             };
+            let inherited = if revived { buried_record(connection, environment, name)? } else { None };
             bury_no_more(connection, environment, name)?;
             connection
                 .execute(
                     "INSERT INTO instance
-                        (uid, environment, name, checkout, desired, generation, pinned, revived, sources, created)
-                     VALUES (?1, ?2, ?3, ?4, 'stopped', ?5, ?6, ?7, '[]', ?8)",
+                        (uid, environment, name, checkout, desired, generation, pinned, revived, sources, inherited,
+                         created)
+                     VALUES (?1, ?2, ?3, ?4, 'stopped', ?5, ?6, ?7, '[]', ?8, ?9)",
                     params![
                         uid,
                         environment,
@@ -144,6 +146,7 @@ impl Store {
                         generation,
                         pinned,
                         revived,
+                        inherited,
                         now()
                     ],
                 )
@@ -229,20 +232,35 @@ impl Store {
 
     /// Removes an instance with its variables, history and slot.
     ///
-    /// With `keep` its data stays claimed by a tombstone; without, that goes too.
+    /// With `keep` its data stays claimed by a tombstone, which keeps its last record too
+    /// ([`Store::inherited_record`]); without, that goes too.
     pub fn remove_instance(&self, instance_id: i64, keep: bool) -> Result<()> {
         self.write(|connection| {
             let instance = by_id(connection, instance_id)?;
             let name = &instance.target.instance;
             bury_no_more(connection, instance.environment, name)?;
-            connection.execute("DELETE FROM instance WHERE id = ?1", [instance_id])?;
             if keep {
+                // One that never was applied passes on what it inherited.
                 connection.execute(
-                    "INSERT INTO tombstone (environment, name, uid, generation, removed) VALUES (?1, ?2, ?3, ?4, ?5)",
-                    params![instance.environment, name.as_str(), instance.uid, instance.generation, now()],
+                    "INSERT INTO tombstone (environment, name, uid, generation, record, removed)
+                     SELECT environment, name, uid, generation, coalesce(
+                         (SELECT record FROM applied WHERE instance = ?1 ORDER BY id DESC LIMIT 1), inherited), ?2
+                     FROM instance WHERE id = ?1",
+                    params![instance_id, now()],
                 )?;
             }
+            connection.execute("DELETE FROM instance WHERE id = ?1", [instance_id])?;
             Ok(())
+        })
+    }
+
+    /// The last record ([`crate::Applied::record`]) of the removed instance whose data this one took over, as the
+    /// caller wrote it; `None` when it took none over, or that one was never applied.
+    pub fn inherited_record(&self, instance_id: i64) -> Result<Option<String>> {
+        self.read(|connection| {
+            let sql = "SELECT inherited FROM instance WHERE id = ?1";
+            let record = connection.query_row(sql, [instance_id], |row| row.get(0)).optional()?;
+            record.ok_or_else(|| StoreError::missing_id("instance", instance_id))
         })
     }
 
@@ -354,6 +372,12 @@ fn tombstone(connection: &Connection, environment: i64, name: &InstanceName) -> 
         Ok(Tombstone { uid: row.get(0)?, generation: row.get(1)?, removed: row.get::<_, Time>(2)?.0 })
     });
     Ok(row.optional()?)
+}
+
+fn buried_record(connection: &Connection, environment: i64, name: &InstanceName) -> Result<Option<String>> {
+    let sql = "SELECT record FROM tombstone WHERE environment = ?1 AND name = ?2";
+    let record = connection.query_row(sql, params![environment, name.as_str()], |row| row.get(0)).optional()?;
+    Ok(record.flatten())
 }
 
 fn bury_no_more(connection: &Connection, environment: i64, name: &InstanceName) -> Result<bool> {

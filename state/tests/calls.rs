@@ -174,6 +174,49 @@ fn an_instance_that_kept_its_data_comes_back_as_the_same() {
 }
 
 #[test]
+fn kept_data_keeps_the_record_of_what_wrote_it() {
+    let fixture = fixture();
+    let (store, environment) = (&fixture.store, fixture.environment);
+    store.commit_revision(environment, "{}", None).unwrap();
+    let name = "main".parse().unwrap();
+    let make = || store.create_instance(environment, &name, None, false).unwrap().id;
+    let applied = |record: &str| Applied {
+        digest: "d".repeat(64),
+        revision: RevisionNumber(1),
+        at: Timestamp::now(),
+        outcome: Outcome::Ok,
+        record: record.to_owned(),
+    };
+    let first = make();
+    assert_eq!(store.inherited_record(first).unwrap(), None);
+    store.record_applied(first, &applied("old")).unwrap();
+    store.record_applied(first, &applied("17")).unwrap();
+    store.remove_instance(first, true).unwrap();
+
+    // Also past one that was refused before it was ever applied.
+    let refused = make();
+    assert_eq!(store.inherited_record(refused).unwrap().as_deref(), Some("17"));
+    assert!(store.last_applied(refused).unwrap().is_none());
+    store.remove_instance(refused, true).unwrap();
+    let third = make();
+    assert_eq!(store.inherited_record(third).unwrap().as_deref(), Some("17"));
+    // What it did itself counts for more.
+    store.record_applied(third, &applied("18")).unwrap();
+    store.remove_instance(third, true).unwrap();
+    assert_eq!(store.inherited_record(make()).unwrap().as_deref(), Some("18"));
+
+    // Without the data there is nothing to know, and a fresh start has other data.
+    let last = store.instance(environment, &name).unwrap().unwrap().id;
+    store.remove_instance(last, true).unwrap();
+    let fresh = store.create_instance_fresh(environment, &name, None, false).unwrap().id;
+    assert_eq!(store.inherited_record(fresh).unwrap(), None);
+    store.record_applied(fresh, &applied("19")).unwrap();
+    store.remove_instance(fresh, false).unwrap();
+    assert_eq!(store.inherited_record(make()).unwrap(), None);
+    assert!(store.inherited_record(999).is_err());
+}
+
+#[test]
 fn an_instance_keeps_what_is_set_and_setting_twice_changes_nothing() {
     let fixture = fixture();
     let store = &fixture.store;

@@ -72,6 +72,8 @@ CREATE TABLE instance (
     additional INTEGER NOT NULL DEFAULT 0,
     revived INTEGER NOT NULL,
     sources TEXT NOT NULL,
+    -- The last record of the removed instance whose data it took over.
+    inherited TEXT,
     created INTEGER NOT NULL,
     UNIQUE (environment, name),
     FOREIGN KEY (environment, revision) REFERENCES revision (environment, number)
@@ -83,6 +85,8 @@ CREATE TABLE tombstone (
     name TEXT NOT NULL,
     uid TEXT NOT NULL,
     generation INTEGER NOT NULL,
+    -- What was last handed to Docker, so that the data is known again.
+    record TEXT,
     removed INTEGER NOT NULL,
     PRIMARY KEY (environment, name)
 ) STRICT, WITHOUT ROWID;
