@@ -87,6 +87,12 @@ impl Record {
         serde_json::from_str(text).unwrap_or_default()
     }
 
+    /// What a removed instance's record says of the data that it left: nothing of its containers is true any more.
+    pub(crate) fn inherited(text: &str) -> Self {
+        let Self { volumes, anonymous, formats, .. } = Self::parse(text);
+        Self { volumes, anonymous, formats, ..Self::default() }
+    }
+
     /// As it is kept.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

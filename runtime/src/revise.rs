@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sidestack_catalog as catalog;
 use sidestack_state::{Environment, Instance, Revision, Sighting, Workspace};
+use sidestack_topology::compose::Project;
 use sidestack_topology::diagnostic::{Diagnostic, Severity, has_errors};
 use sidestack_topology::module::Module;
 use sidestack_topology::names::{self, RevisionNumber, WorkspaceName};
@@ -139,11 +140,7 @@ impl Session {
 
     /// Reads a checkout and checks it as a whole; writes nothing.
     pub(crate) fn read(&self, checkout: &Checkout, reading: Reading<'_>) -> Result<(Stack, Content)> {
-        let memo: Memo = self
-            .store
-            .recall(&memo_key(&checkout.folder))?
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default();
+        let memo = self.memo(&checkout.folder)?;
         // A stack of resources alone needs no Compose to be read.
         let compose = self.compose();
         let request = ReadRequest {
@@ -242,6 +239,71 @@ impl Session {
         })
     }
 
+    /// Refuses to build `services` out of a folder that is not what it was when the revision was seen: an image's name
+    /// says which context it was built from, and is never given to another.
+    ///
+    /// # Errors
+    /// `build-changed`, with the commit that has what is asked for.
+    pub(crate) fn check_builds(&self, stored: &Revision, plan: &Plan, services: &[&str]) -> Result<()> {
+        if services.is_empty() {
+            return Ok(());
+        }
+        let content = content_of(stored)?;
+        let Some(model) = model_of(&content)? else { return Ok(()) };
+        let folder = Path::new(&plan.placement.checkout);
+        let memo = self.memo(folder)?;
+        for service in services {
+            let Some(wanted) = content.builds.get(*service) else { continue };
+            if source::build_digest(&model, service, folder, &memo).as_ref() != Some(wanted) {
+                return Err(self.build_changed(stored, service, folder)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn build_changed(&self, stored: &Revision, service: &str, folder: &Path) -> Result<Error> {
+        let seen = self.store.sightings(stored.id)?;
+        let committed = seen.iter().rev().filter(|sighting| sighting.commit.is_some());
+        // One without changes of its own, if there is one: what was not committed cannot be checked out.
+        let best = committed.clone().find(|sighting| sighting.dirty == Some(false)).or(committed.clone().next());
+        let commit = best.and_then(|sighting| sighting.commit.as_deref()).map(|commit| &commit[..commit.len().min(12)]);
+        let clean = best.is_some_and(|sighting| sighting.dirty == Some(false));
+        let at = match (commit, clean) {
+            (Some(commit), true) => format!("at commit {commit}"),
+            (Some(commit), false) => format!("at commit {commit}, with changes that were not committed"),
+            (None, _) => "when the revision was made, which was at no commit".to_owned(),
+        };
+        let message = format!(
+            "`{service}` cannot be built as {} has it: its build context in `{}` is not what it was {at}",
+            stored.number,
+            folder.display()
+        );
+        let hint = match commit {
+            Some(commit) => format!(
+                "`git worktree add ../{commit} {commit}` (or check it out) and `sidestack up` there; or use the newest revision: `sidestack up`"
+            ),
+            None => "put the files back as they were; or use the newest revision: `sidestack up`".to_owned(),
+        };
+        Ok(Error::new(Kind::Conflict, "build-changed", message).hint(hint))
+    }
+
+    /// Digests of files from the last reading of a folder.
+    fn memo(&self, folder: &Path) -> Result<Memo> {
+        let text = self.store.recall(&memo_key(folder))?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    }
+
+    /// Drops what is remembered of an instance's folder once no instance is of that folder any more.
+    pub(crate) fn forget_folder(&self, instance: &Instance) -> Result<()> {
+        let Some(folder) = &instance.checkout else { return Ok(()) };
+        if self.store.instances()?.iter().any(|other| other.checkout.as_ref() == Some(folder)) {
+            return Ok(());
+        }
+        self.store.forget(&format!("reading:{}:", folder.display()))?;
+        self.store.forget(&memo_key(folder))?;
+        Ok(())
+    }
+
     /// The content of a revision.
     pub(crate) fn content(&self, environment_id: i64, number: RevisionNumber) -> Result<(Revision, Content)> {
         let revision = self.store.revision(environment_id, number)?;
@@ -267,12 +329,7 @@ pub(crate) fn drafted(content: &Content) -> Result<Draft> {
         };
         modules.insert(name.clone(), module);
     }
-    let model = match &content.model {
-        Some(model) => Some(serde_json::from_value(model.clone()).map_err(|error| {
-            Error::new(Kind::Failed, "revision", format!("the compose model of the revision cannot be read: {error}"))
-        })?),
-        None => None,
-    };
+    let model = model_of(content)?;
     let input = Input {
         manifest: &content.manifest,
         modules: &modules,
@@ -284,6 +341,13 @@ pub(crate) fn drafted(content: &Content) -> Result<Draft> {
     };
     let (draft, faults) = planner::draft(input);
     if has_errors(&faults) { Err(Error::invalid(faults)) } else { Ok(draft) }
+}
+
+fn model_of(content: &Content) -> Result<Option<Project>> {
+    let Some(model) = &content.model else { return Ok(None) };
+    serde_json::from_value(model.clone()).map(Some).map_err(|error| {
+        Error::new(Kind::Failed, "revision", format!("the compose model of the revision cannot be read: {error}"))
+    })
 }
 
 /// The catalogue and the stack's own modules, which win.
@@ -308,7 +372,8 @@ fn modules_of(stack: &Stack, faults: &mut Vec<Diagnostic>) -> BTreeMap<String, (
 }
 
 fn memo_key(folder: &Path) -> String {
-    format!("contexts:{}", folder.display())
+    // With an end of its own, so that it is no beginning of another folder's.
+    format!("contexts:{}:", folder.display())
 }
 
 /// A workspace is called after its folder; in a linked worktree, after the main one.

@@ -11,7 +11,7 @@ use sidestack_topology::render::{self, Images, Rendered};
 
 use super::{Held, lines};
 use crate::api::StepLine;
-use crate::decide::{self, Decision, Known, Step};
+use crate::decide::{self, Decision, Known, Refusal, Step};
 use crate::digest::{self, Digests, Secrets};
 use crate::engine::{Engine, EngineError};
 use crate::error::{Error, Kind, Result};
@@ -176,7 +176,11 @@ impl Session {
     ) -> Result<Applying> {
         let instance = held.instance.clone();
         let last = self.store.last_applied(instance.id)?;
-        let mut record = last.as_ref().map(|last| Record::parse(&last.record)).unwrap_or_default();
+        let mut record = match &last {
+            Some(last) => Record::parse(&last.record),
+            // What the data is that it took over from its removed namesake.
+            None => self.store.inherited_record(instance.id)?.as_deref().map(Record::inherited).unwrap_or_default(),
+        };
         if !held.interrupted.is_empty() {
             // Nobody knows what the killed verb had handed to Docker.
             record.services.clear();
@@ -228,9 +232,15 @@ impl Session {
         };
         let decision = decide::decide(desired, &observed, known);
         if let Some(refusal) = decision.refusals.first() {
-            let error = Error::new(Kind::Conflict, refusal.code(), refusal.to_string()).hint(refusal.hint());
-            return Err(error);
+            let taken_over = last.is_none() && !matches!(refusal, Refusal::Foreign { .. });
+            let hint = if taken_over {
+                "the data is that of a removed instance: put the files back as they were to go on with it, or start empty with `sidestack rm --volumes` and `sidestack up`, or with `sidestack up --fresh`, which leaves it where it is"
+            } else {
+                refusal.hint()
+            };
+            return Err(Error::new(Kind::Conflict, refusal.code(), refusal.to_string()).hint(hint));
         }
+        self.check_builds(stored, &prepared.planned.plan, &built(&prepared.planned.plan, &decision, &images))?;
         self.warn_of_shared_folder(&instance, &prepared.planned.plan)?;
         self.execute(held, revision, &prepared, &decision, record, &daemon, &observed, how)
     }
@@ -348,10 +358,18 @@ impl Session {
         };
         let outcome = self.wait(async { Ok(execution.run(&decision.steps).await) })?;
         let failure = outcome.failure.clone();
+        let before: Vec<String> = record.services.values().flat_map(|service| service.containers.clone()).collect();
         let record = new_record(record, prepared, decision, &outcome, observed);
+        // Where Compose ended in the middle, what is gone is not known.
+        let known = failure.is_none() || outcome.containers.is_some();
+        let stays = |id: &String| record.services.values().any(|service| service.containers.contains(id));
+        let gone: Vec<&String> = before.iter().filter(|id| known && !stays(id)).collect();
         self.store.atomically(|store| -> Result<()> {
             for (container, started) in &outcome.ready {
                 store.record_ready(container, started)?;
+            }
+            for container in gone {
+                store.forget_ready(container)?;
             }
             store.record_applied(
                 instance.id,
@@ -420,6 +438,16 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The services that Compose would build.
+fn built<'a>(plan: &Plan, decision: &'a Decision, images: &Images) -> Vec<&'a str> {
+    let created = decision.steps.iter().flat_map(|step| match step {
+        Step::Create { services } => services.as_slice(),
+        _ => &[],
+    });
+    let builds = |name: &str| plan.services.get(name).is_some_and(|service| service.compose.build.is_some());
+    created.map(|(name, _)| name.as_str()).filter(|name| builds(name) && !images.built.contains(*name)).collect()
 }
 
 /// A variable that is too long fails the container's start with a bare system error.

@@ -7,10 +7,10 @@ use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
 use sidestack_topology::names::{InstanceName, Target};
 
-use super::{Held, REMOVED};
 use super::stop::LOCK;
+use super::{Held, REMOVED};
 use crate::api::{Done, TargetWords};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::error::{Error, Kind, Result};
 use crate::record::Record;
 use crate::report::Progress;
@@ -32,9 +32,7 @@ impl Session {
         };
         match self.hold(&instance, "rm", LOCK) {
             Ok(held) => self.remove_held(&held, volumes),
-            Err(error) if error.code == REMOVED => {
-                Ok(Done { changed: true, ..self.rm_gone(words, volumes, error)? })
-            }
+            Err(error) if error.code == REMOVED => Ok(Done { changed: true, ..self.rm_gone(words, volumes, error)? }),
             Err(error) => Err(error),
         }
     }
@@ -102,12 +100,14 @@ impl Session {
         if volumes {
             done.removed.extend(self.remove_volumes(instance)?);
         } else {
+            self.remove_anonymous(instance)?;
             done.kept = self.everything(instance)?.volumes.into_iter().map(|volume| volume.name).collect();
         }
         tree::remove(&self.tree(&instance.target.project()))?;
         // The row goes last: until then everything can be found again.
         self.store.remove_instance(instance.id, !done.kept.is_empty())?;
         let _ = std::fs::remove_file(held.lock.path());
+        self.forget_folder(instance)?;
         Ok(done)
     }
 
@@ -173,13 +173,35 @@ impl Session {
         let engine = self.engine()?;
         let found = self.everything(instance)?;
         let mut names: BTreeSet<String> = found.volumes.into_iter().map(|volume| volume.name).collect();
-        if let Some(last) = self.store.last_applied(instance.id)? {
-            names.extend(Record::parse(&last.record).anonymous);
-        }
+        names.extend(self.anonymous(instance)?);
         self.wait(async {
             let removals = names.iter().map(|name| async move { Ok::<(), Error>(engine.remove_volume(name).await?) });
             try_join_all(removals).await.map(drop)
         })?;
         Ok(names.into_iter().collect())
+    }
+
+    /// Removes the anonymous volumes of an instance whose containers are gone. Docker does so itself for those that came
+    /// with the container; those that Compose carried over to a newer one look named to it.
+    fn remove_anonymous(&self, instance: &Instance) -> Result<()> {
+        let names = self.anonymous(instance)?;
+        let engine = self.engine()?;
+        self.wait(async {
+            let removals = names.iter().map(|name| async move {
+                match engine.remove_volume(name).await {
+                    // A container of somebody else mounts it: then it goes with that one.
+                    Err(EngineError::Conflict { .. }) => Ok(()),
+                    result => Ok::<(), Error>(result?),
+                }
+            });
+            try_join_all(removals).await.map(drop)
+        })
+    }
+
+    /// The anonymous volumes that an instance's record names, those of one whose data it took over too.
+    fn anonymous(&self, instance: &Instance) -> Result<Vec<String>> {
+        let last = self.store.last_applied(instance.id)?.map(|last| last.record);
+        let text = last.or(self.store.inherited_record(instance.id)?);
+        Ok(text.map(|text| Record::parse(&text).anonymous).unwrap_or_default())
     }
 }

@@ -164,6 +164,16 @@ impl<'a> Digester<'a> {
     }
 }
 
+/// The digest of one service's build as `folder` holds it now: what [`Build::digest`] of a reading there would be.
+/// `None` when the service is not built, or when its context cannot be digested.
+pub(crate) fn build_digest(model: &Project, service: &str, folder: &Path, memo: &Memo) -> Option<String> {
+    let build = model.services.get(service)?.build.as_ref()?;
+    let checkout = Checkout { folder: folder.to_owned(), identity: String::new(), repository: None };
+    let (mut inputs, mut faults) = (Inputs::default(), Vec::new());
+    let mut digester = Digester::new(&checkout, memo, &mut inputs, &mut faults);
+    digester.build(service, build).map(|build| build.digest)
+}
+
 /// With the advice to take a file over from the main work tree, when it is there: untracked files are missing in a
 /// linked one.
 pub(super) fn with_main(fault: Diagnostic, path: &Path, checkout: &Checkout) -> Diagnostic {

@@ -40,6 +40,7 @@ use sidestack_topology::names::EnvironmentName;
 pub use sidestack_topology::placeholder::{CHECKOUT, PROJECT};
 use sidestack_topology::revision::{Interpolation, Templates};
 
+pub(crate) use self::build::build_digest;
 pub use self::context::{ContextError, Memo};
 pub use self::git::{Checkout, Repository, checkout, dirty, instance_name};
 pub use self::index::WorkTree;
