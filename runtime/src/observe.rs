@@ -141,3 +141,45 @@ pub(crate) async fn complete(
     observed.volumes = volumes.into_iter().filter(|volume| ours(&volume.labels)).collect();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fake::FakeEngine;
+    use crate::engine::{Health, Status};
+
+    const LABELS: [(&str, &str); 2] = [(INSTALL_LABEL, "store"), (INSTANCE_LABEL, "0123")];
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn one_off_containers_are_only_there_to_be_removed() {
+        let engine = FakeEngine::new();
+        engine.add_container(FakeEngine::sample("c1", "p", "web", &LABELS));
+        let mut once = FakeEngine::sample("c2", "p", "web", &LABELS);
+        once.oneoff = true;
+        engine.add_container(once);
+        // Claims the instance, but is another store's.
+        engine.add_container(FakeEngine::sample("c3", "p", "web", &[(INSTALL_LABEL, "other"), (INSTANCE_LABEL, "0123")]));
+        let ids = |list: Vec<Container>| list.into_iter().map(|c| c.id).collect::<Vec<_>>();
+        assert_eq!(ids(containers(&engine, "store", "0123").await.unwrap()), ["c1"]);
+        assert_eq!(ids(all_containers(&engine, "store", "0123").await.unwrap()), ["c1", "c2"]);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_goes_away_between_list_and_inspection_is_not_there() {
+        let engine = FakeEngine::new();
+        for id in ["c1", "c2"] {
+            let mut container = FakeEngine::sample(id, "p", id, &LABELS);
+            container.status = Status::Running;
+            container.health = Health::Starting;
+            engine.add_container(container);
+        }
+        let ready = ["c1", "c2"].map(|id| (id.to_owned(), "start".to_owned())).into();
+        engine.fail_once("inspect c1", EngineError::NotFound { what: "container `c1`".to_owned() });
+        let seen = glance(&engine, "store", "0123", &ready).await.unwrap();
+        assert_eq!(seen.containers.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(), ["c2"]);
+        assert_eq!(seen.details.keys().collect::<Vec<_>>(), ["c2"]);
+        // Any other answer stays an error.
+        engine.fail_once("inspect c1", EngineError::Conflict { what: "c1".to_owned(), message: String::new() });
+        assert!(glance(&engine, "store", "0123", &ready).await.is_err());
+    }
+}
