@@ -136,7 +136,12 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
         let before = (create.len(), after.len(), decision.steps.len());
         if let Some(cause) = create_cause(desired, name, &containers, known.record.services.get(name)) {
             create.push((name.clone(), cause.clone()));
-            after.push(Step::Start { service: name.clone(), cause });
+            unpause(name, &containers, &mut decision.steps);
+            after.push(if is_stale(desired, name, &containers, known.record.services.get(name)) {
+                Step::Restart { service: name.clone(), cause }
+            } else {
+                Step::Start { service: name.clone(), cause }
+            });
         } else {
             settle(desired, name, &containers, observed, known, &mut decision.steps, &mut after);
         }
@@ -185,6 +190,26 @@ fn create_cause(
     desired.refresh.then(|| "images are made or pulled again".to_owned())
 }
 
+/// Whether Compose may leave a container running that has other files than it should: what is
+/// delivered is nothing that Compose compares.
+fn is_stale(desired: Desired<'_>, name: &str, containers: &[&Container], record: Option<&ServiceRecord>) -> bool {
+    let delivers = desired.plan.services.get(name).is_some_and(|planned| !planned.deliveries.is_empty());
+    delivers
+        && containers.iter().any(|container| container.status.is_alive())
+        && record.map(|record| &record.delivery) != desired.digests.deliveries.get(name)
+}
+
+/// A paused container can neither be stopped nor asked.
+fn unpause(name: &str, containers: &[&Container], steps: &mut Vec<Step>) {
+    for container in containers.iter().filter(|container| container.status == Status::Paused) {
+        steps.push(Step::Unpause {
+            container: container.id.clone(),
+            service: name.to_owned(),
+            cause: "it is paused".to_owned(),
+        });
+    }
+}
+
 /// The steps for a service whose containers are the right ones.
 fn settle(
     desired: Desired<'_>,
@@ -197,6 +222,7 @@ fn settle(
 ) {
     let Some(record) = known.record.services.get(name) else { return };
     let Some(planned) = desired.plan.services.get(name) else { return };
+    unpause(name, containers, steps);
     if desired.restart.contains(name) {
         after.push(Step::Restart { service: name.to_owned(), cause: "asked for".to_owned() });
         return;
@@ -212,21 +238,15 @@ fn settle(
     let mut wait = None;
     for container in containers {
         match container.status {
+            Status::Running if planned.one_shot => wait = Some("it has not ended yet".to_owned()),
             Status::Running if is_ready(container, observed, known.ready, record.has_health) => {}
             Status::Running if container.health == Health::Unhealthy => wait = Some("it is unhealthy".to_owned()),
             Status::Running => wait = Some("it is not known to be ready".to_owned()),
             Status::Restarting => wait = Some("it is restarting".to_owned()),
-            Status::Paused => {
-                let cause = "it is paused".to_owned();
-                steps.push(Step::Unpause {
-                    container: container.id.clone(),
-                    service: name.to_owned(),
-                    cause: cause.clone(),
-                });
-                wait = Some(cause);
-            }
-            Status::Exited(0) if planned.one_shot || record.completed.contains(&container.id) => {}
-            Status::Exited(0) if may_end(planned) && !known.stopped => {}
+            Status::Paused => wait = Some("it is paused".to_owned()),
+            Status::Exited(0) if planned.one_shot => {}
+            // After a stop an exit says nothing, unless it had ended before.
+            Status::Exited(0) if may_end(planned) && (!known.stopped || record.completed.contains(&container.id)) => {}
             Status::Exited(code) => start = Some(format!("it exited with {code}")),
             Status::Created => start = Some("it was created and never started".to_owned()),
             Status::Dead | Status::Removing => start = Some("it is dead".to_owned()),

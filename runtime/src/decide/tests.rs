@@ -314,3 +314,57 @@ fn a_restart_is_a_restart() {
     world.record.services.get_mut("web").unwrap().delivery = "other".to_owned();
     assert_eq!(world.text(), "restart web: a secret or a file put into it changed\n");
 }
+
+#[test]
+fn a_one_shot_that_still_runs_is_waited_for() {
+    let mut world = World::settled(stack());
+    world.container("migrate").status = Status::Running;
+    assert_eq!(world.text(), "wait for migrate: it has not ended yet\n");
+    assert!(!world.decide().settled.contains("migrate"));
+}
+
+#[test]
+fn what_is_meant_to_stay_is_started_again_though_it_once_ended_well() {
+    let mut world = World::settled(stack());
+    world.record.services.get_mut("web").unwrap().completed = vec!["web-id".to_owned()];
+    world.container("web").status = Status::Exited(0);
+    assert_eq!(world.text(), "start web: it exited with 0\n");
+    // A job that had ended before the stop has its work behind it.
+    let mut world = World::settled(json!({"services": {"job": {"image": "app"}}}));
+    world.record.services.get_mut("job").unwrap().completed = vec!["job-id".to_owned()];
+    world.container("job").status = Status::Exited(0);
+    world.stopped = true;
+    assert_eq!(world.text(), "");
+}
+
+#[test]
+fn what_is_paused_goes_on_before_it_is_changed() {
+    let mut world = World::settled(stack());
+    world.container("web").status = Status::Paused;
+    world.restart.insert("web".to_owned());
+    assert_eq!(world.text(), "unpause web: it is paused\nrestart web: asked for\n");
+    world.restart.clear();
+    world.record.services.get_mut("web").unwrap().digest = "other".to_owned();
+    assert_eq!(
+        world.text(),
+        "unpause web: it is paused\nwrite tree: what is handed to Compose changed\n\
+         create web: web: its definition changed\nstart web: its definition changed\n"
+    );
+}
+
+#[test]
+fn files_that_may_be_others_are_put_in_again_though_compose_keeps_the_container() {
+    let mut world = World::settled(stack());
+    let planned = world.plan.services.get_mut("web").unwrap();
+    planned.deliveries.push(sidestack_topology::plan::Delivery {
+        path: "/run/secrets/x".to_owned(),
+        content: "x".to_owned(),
+        mode: 0o444,
+        uid: 0,
+        gid: 0,
+    });
+    world.record.services.remove("web");
+    assert!(world.text().ends_with("restart web: not known to be as planned\n"), "{}", world.text());
+    world.container("web").status = Status::Created;
+    assert!(world.text().ends_with("start web: not known to be as planned\n"), "{}", world.text());
+}

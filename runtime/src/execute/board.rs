@@ -99,7 +99,10 @@ impl Board {
     pub(super) fn met(&self, service: &str, condition: Condition) -> Result<bool, ()> {
         match (self.stage(service), condition) {
             (Stage::Failed, _) => Err(()),
-            (Stage::Completed, _) | (Stage::Ready, Condition::Started | Condition::Healthy) => Ok(true),
+            (Stage::Completed, Condition::Started | Condition::Completed) => Ok(true),
+            // What has ended is not healthy, and nobody starts it again.
+            (Stage::Completed, Condition::Healthy) => Err(()),
+            (Stage::Ready, Condition::Started | Condition::Healthy) => Ok(true),
             (Stage::Started, Condition::Started) => Ok(true),
             (Stage::Pending | Stage::Started | Stage::Ready, _) => Ok(false),
         }

@@ -11,6 +11,9 @@ mod probe;
 mod schedule;
 mod service;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
@@ -65,7 +68,13 @@ pub(crate) struct Outcome {
     pub(crate) completed: BTreeMap<String, Vec<String>>,
     /// Services whose provisions were made.
     pub(crate) provisioned: BTreeSet<String>,
-    /// Services whose containers have a health command.
+    /// Containers that were started.
+    pub(crate) started: BTreeSet<String>,
+    /// Services that got their files, in every container.
+    pub(crate) delivered: BTreeSet<String>,
+    /// Services whose containers were all brought to run and looked at.
+    pub(crate) reached: BTreeSet<String>,
+    /// Of those, the ones whose containers have a health command.
     pub(crate) has_health: BTreeSet<String>,
     /// Anonymous volumes of created containers.
     pub(crate) anonymous: BTreeSet<String>,

@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use super::Execution;
-use super::board::Board;
-use crate::engine::{Detail, Engine, EngineError, ExecRequest, Health, HealthCheck};
+use super::board::{Board, Seen};
+use crate::engine::{Detail, Engine, EngineError, ExecRequest, Health, HealthCheck, Status};
 use crate::error::Result;
 
 /// The shortest pause between two probes.
@@ -41,15 +41,43 @@ pub(super) fn command(check: &HealthCheck) -> Option<Vec<String>> {
     }
 }
 
+/// What a container's end means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends<'a> {
+    /// Its restart policy as Compose writes it.
+    pub(super) policy: &'a str,
+    /// Whether ending with 0 is a good end.
+    pub(super) well: bool,
+}
+
+impl Ends<'_> {
+    /// Whether Docker starts it again after this exit code.
+    fn restarts(self, code: i32) -> bool {
+        match self.policy.split(':').next() {
+            Some("always" | "unless-stopped") => true,
+            Some("on-failure") => code != 0,
+            _ => false,
+        }
+    }
+
+    /// An end that Docker does not follow with a start.
+    fn verdict(self, code: i32, out_of_memory: bool) -> Verdict {
+        match code {
+            0 if self.well => Verdict::Completed,
+            code => Verdict::Failed(ended(code, out_of_memory)),
+        }
+    }
+}
+
 impl<E: Engine> Execution<'_, E> {
     /// Waits until a started container is ready, ended, or beyond hope.
-    pub(super) async fn probe(&self, id: &str, detail: &Detail, restarts: bool, board: &Board) -> Result<Verdict> {
+    pub(super) async fn probe(&self, id: &str, detail: &Detail, ends: Ends<'_>, board: &Board) -> Result<Verdict> {
         let check = detail.health_check.as_ref().and_then(|check| command(check).map(|command| (check, command)));
-        let Some((check, command)) = check else { return Ok(settle(id, restarts, board).await) };
+        let Some((check, command)) = check else { return self.settle(id, ends, board).await };
         let limit = Duration::from_millis(check.timeout_ms.clamp(1_000, 30_000));
         let mut looked = Instant::now();
         loop {
-            if let Some(verdict) = judge(id, restarts, board) {
+            if let Some(verdict) = self.sure(id, ends, board).await? {
                 return Ok(verdict);
             }
             let began = Instant::now();
@@ -61,7 +89,7 @@ impl<E: Engine> Execution<'_, E> {
                 Err(error) if is_passing(&error) => false,
                 Err(error) => return Err(error.into()),
             };
-            if healthy && judge(id, restarts, board).is_none_or(|verdict| verdict == Verdict::Ready) {
+            if healthy && judge(&board.seen(id), ends).is_none_or(|verdict| verdict == Verdict::Ready) {
                 return Ok(Verdict::Ready);
             }
             let pause = began.elapsed().max(PAUSE);
@@ -72,7 +100,7 @@ impl<E: Engine> Execution<'_, E> {
             // Events may have been lost: a look now and then keeps the wait honest.
             if looked.elapsed() > LOOK {
                 looked = Instant::now();
-                if let Some(verdict) = self.look(id, restarts).await? {
+                if let Some(verdict) = told(&self.engine.inspect(id).await?, ends) {
                     return Ok(verdict);
                 }
             }
@@ -91,44 +119,62 @@ impl<E: Engine> Execution<'_, E> {
         }
     }
 
-    /// A container as the daemon tells it, for when events cannot be relied on.
-    async fn look(&self, id: &str, restarts: bool) -> Result<Option<Verdict>> {
-        use crate::engine::Status;
+    /// What the events come to. The end of a life before this one may be heard late, so an
+    /// end counts only when the container is seen to have ended.
+    async fn sure(&self, id: &str, ends: Ends<'_>, board: &Board) -> Result<Option<Verdict>> {
+        let seen = board.seen(id);
+        let Some(verdict) = judge(&seen, ends) else { return Ok(None) };
+        if seen.deaths.is_empty() || seen.alive || seen.deaths.len() >= CRASHES {
+            return Ok(Some(verdict));
+        }
         let detail = self.engine.inspect(id).await?;
-        Ok(match detail.status {
-            Status::Running if detail.health == Health::Healthy => Some(Verdict::Ready),
-            Status::Running if detail.health == Health::Unhealthy => {
-                Some(Verdict::Failed("it is unhealthy".to_owned()))
+        Ok(if detail.status.is_alive() { told(&detail, ends) } else { Some(verdict) })
+    }
+
+    /// Without a health command, staying up for a moment is all there is: a process
+    /// that cannot read its configuration ends within it.
+    async fn settle(&self, id: &str, ends: Ends<'_>, board: &Board) -> Result<Verdict> {
+        let mut deadline = Box::pin(tokio::time::sleep(SETTLE));
+        let mut lives = board.seen(id).deaths.len();
+        loop {
+            if let Some(verdict) = self.sure(id, ends, board).await? {
+                return Ok(verdict);
             }
-            Status::Exited(0) if !restarts => Some(Verdict::Completed),
-            Status::Exited(code) if !restarts => Some(Verdict::Failed(ended(code, detail.oom_killed))),
-            Status::Dead | Status::Removing => Some(Verdict::Failed("its container is gone".to_owned())),
-            _ if detail.restart_count >= CRASHES => Some(Verdict::Failed("it ends again and again".to_owned())),
-            _ => None,
-        })
+            // Its next life is watched as long as its first.
+            if board.seen(id).deaths.len() != lives {
+                lives = board.seen(id).deaths.len();
+                deadline = Box::pin(tokio::time::sleep(SETTLE));
+            }
+            tokio::select! {
+                () = &mut deadline => {
+                    // Events may have been lost, or their stream is being opened again.
+                    let detail = self.engine.inspect(id).await?;
+                    if let Some(verdict) = told(&detail, ends) {
+                        return Ok(verdict);
+                    }
+                    if detail.status == Status::Running {
+                        return Ok(Verdict::Ready);
+                    }
+                    deadline = Box::pin(tokio::time::sleep(SETTLE));
+                }
+                () = board.changed() => {}
+            }
+        }
     }
 }
 
-/// Without a health command, staying up for a moment is all there is: a process
-/// that cannot read its configuration ends within it.
-async fn settle(id: &str, restarts: bool, board: &Board) -> Verdict {
-    let mut deadline = Box::pin(tokio::time::sleep(SETTLE));
-    loop {
-        let seen = board.seen(id);
-        match (judge(id, restarts, board), seen.deaths.is_empty() || seen.alive) {
-            (Some(verdict), _) => return verdict,
-            // It ended and will be started again: its next life is watched as long.
-            (None, false) => {
-                board.changed().await;
-                deadline = Box::pin(tokio::time::sleep(SETTLE));
-            }
-            (None, true) => {
-                tokio::select! {
-                    () = &mut deadline => return Verdict::Ready,
-                    () = board.changed() => {}
-                }
-            }
+/// A container as the daemon tells it, for when events cannot be relied on.
+fn told(detail: &Detail, ends: Ends<'_>) -> Option<Verdict> {
+    match detail.status {
+        Status::Running if detail.health == Health::Healthy => Some(Verdict::Ready),
+        Status::Running if detail.health == Health::Unhealthy => Some(Verdict::Failed("it is unhealthy".to_owned())),
+        // One that is to be started again is `Restarting` from the moment of its end.
+        Status::Exited(code) => Some(ends.verdict(code, detail.oom_killed)),
+        Status::Dead | Status::Removing => Some(Verdict::Failed("its container is gone".to_owned())),
+        _ if usize::try_from(detail.restart_count).is_ok_and(|count| count >= CRASHES) => {
+            Some(Verdict::Failed("it ends again and again".to_owned()))
         }
+        _ => None,
     }
 }
 
@@ -144,11 +190,10 @@ fn is_passing(error: &EngineError) -> bool {
 }
 
 /// After so many ends a service that restarts is given up.
-const CRASHES: i64 = 3;
+const CRASHES: usize = 3;
 
 /// What the events seen so far come to.
-fn judge(id: &str, restarts: bool, board: &Board) -> Option<Verdict> {
-    let seen = board.seen(id);
+fn judge(seen: &Seen, ends: Ends<'_>) -> Option<Verdict> {
     if seen.health == Some(Health::Healthy) {
         return Some(Verdict::Ready);
     }
@@ -156,26 +201,48 @@ fn judge(id: &str, restarts: bool, board: &Board) -> Option<Verdict> {
         return Some(Verdict::Failed("it is unhealthy".to_owned()));
     }
     let code = *seen.deaths.last()?;
-    if seen.alive && seen.deaths.len() < CRASHES as usize {
+    if seen.alive && seen.deaths.len() < CRASHES {
         return None;
     }
-    match (code, restarts) {
-        (0, _) => Some(Verdict::Completed),
-        (code, false) => Some(Verdict::Failed(ended(code, seen.out_of_memory))),
-        (code, true) if seen.deaths.len() >= CRASHES as usize => {
-            Some(Verdict::Failed(format!("{}, again and again", ended(code, seen.out_of_memory))))
-        }
-        (_, true) => None,
+    if !ends.restarts(code) {
+        return Some(ends.verdict(code, seen.out_of_memory));
     }
+    let again = || Verdict::Failed(format!("{}, again and again", ended(code, seen.out_of_memory)));
+    (seen.deaths.len() >= CRASHES).then(again)
 }
 
-/// An exit code in words.
+/// A bad end in words.
 pub(super) fn ended(code: i32, out_of_memory: bool) -> String {
     match (code, out_of_memory) {
+        (0, _) => "it ended with 0, though it is meant to stay".to_owned(),
         (_, true) => format!("it ran out of memory (exit {code})"),
         (126, _) => "it exited with 126: its command cannot be run".to_owned(),
         (127, _) => "it exited with 127: its command was not found".to_owned(),
         (137, _) => "it was killed (exit 137)".to_owned(),
         (code, _) => format!("it exited with {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_with_0_is_good_only_where_it_may_end() {
+        let staying = "it ended with 0, though it is meant to stay";
+        for (policy, well, deaths, expected) in [
+            ("no", true, vec![0], Some(Verdict::Completed)),
+            ("no", false, vec![0], Some(Verdict::Failed(staying.to_owned()))),
+            // Docker does not start it again after a 0.
+            ("on-failure:5", false, vec![0], Some(Verdict::Failed(staying.to_owned()))),
+            ("on-failure", false, vec![1], None),
+            ("on-failure", true, vec![1, 0], Some(Verdict::Completed)),
+            ("always", false, vec![0], None),
+            ("always", false, vec![0, 0, 0], Some(Verdict::Failed(format!("{staying}, again and again")))),
+            ("no", true, vec![2], Some(Verdict::Failed("it exited with 2".to_owned()))),
+        ] {
+            let seen = Seen { deaths: deaths.clone(), ..Seen::default() };
+            assert_eq!(judge(&seen, Ends { policy, well }), expected, "{policy} {well} {deaths:?}");
+        }
     }
 }

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::stream::{self, FuturesUnordered};
+use futures_util::{FutureExt, Stream, StreamExt};
 
 use super::board::{Board, Stage};
 use super::service::Trouble;
 use super::{Execution, Outcome};
 use crate::decide::Step;
-use crate::engine::{Container, Engine, LogRequest};
+use crate::engine::{self, Container, Engine, EventStream, LogRequest, Status};
 use crate::error::{Error, Kind, Result};
 use crate::observe;
 use crate::report::Progress;
@@ -21,16 +21,19 @@ const RECONNECT: Duration = Duration::from_millis(500);
 impl<E: Engine> Execution<'_, E> {
     pub(super) async fn schedule(&self, steps: &[&Step], outcome: &mut Outcome) -> Result<()> {
         let board = Board::default();
-        for name in self.settled {
-            let one_shot = self.plan.services.get(name).is_some_and(|planned| planned.one_shot);
-            board.set(name, if one_shot { Stage::Completed } else { Stage::Ready });
-        }
         // Subscribed first, listed second: nothing falls between.
-        let mut events = self.engine.subscribe(&self.filter()).await?;
+        let events = self.events(self.engine.subscribe(&self.filter()).await?);
+        futures_util::pin_mut!(events);
         let containers = match outcome.containers.clone() {
             Some(containers) => containers,
             None => observe::containers(self.engine, self.install, &self.plan.placement.instance_id).await?,
         };
+        for name in self.settled {
+            let mut own = containers.iter().filter(|container| container.service.as_deref() == Some(name)).peekable();
+            let ended = own.peek().is_some() && own.all(|container| container.status == Status::Exited(0));
+            board.set(name, if ended { Stage::Completed } else { Stage::Ready });
+        }
+        let mut held = None;
         let shared = RefCell::new(outcome);
         let of = |step: &Step| -> Vec<Container> {
             let name = step.scheduled();
@@ -44,28 +47,43 @@ impl<E: Engine> Execution<'_, E> {
         loop {
             tokio::select! {
                 biased;
-                event = events.next() => match event {
-                    Some(Ok(event)) => board.take(&event),
-                    Some(Err(_)) | None => {
-                        tokio::time::sleep(RECONNECT).await;
-                        events = self.engine.subscribe(&self.filter()).await?;
-                        board.nudge();
-                    }
+                event = events.next() => match event.flatten() {
+                    Some(event) => board.take(&event),
+                    None => board.nudge(),
                 },
                 done = tasks.next() => match done {
-                    None => return Ok(()),
+                    None => return held.map_or(Ok(()), |name: String| Err(never_started(&name))),
                     Some(Ok(())) => {}
                     Some(Err((_, Trouble::Other(error)))) => return Err(error),
                     Some(Err((name, Trouble::Service { container, what }))) => {
+                        let what = self.masker.mask(&what);
                         self.say(&name, Progress::Failed(what.clone()));
                         return Err(self.failed(&name, &container, &what).await);
                     }
-                    // The one that holds it is told.
-                    Some(Err((_, Trouble::Held))) => {}
+                    // The one that holds it is told, unless that ended well.
+                    Some(Err((name, Trouble::Held))) => held = held.or(Some(name)),
                 },
                 () = &mut deadline => return Err(self.late(&work, &board).await),
             }
         }
+    }
+
+    /// Docker's events; `None` when the stream was opened anew, and something may have been missed.
+    /// It never ends: opening it is tried again until nobody asks any more.
+    fn events(&self, first: EventStream) -> impl Stream<Item = Option<engine::Event>> + '_ {
+        stream::unfold(Some(first), move |open| async move {
+            if let Some(mut events) = open
+                && let Some(Ok(event)) = events.next().await
+            {
+                return Some((Some(event), Some(events)));
+            }
+            loop {
+                tokio::time::sleep(RECONNECT).await;
+                if let Ok(events) = self.engine.subscribe(&self.filter()).await {
+                    return Some((None, Some(events)));
+                }
+            }
+        })
     }
 
     /// A service's failure with the end of its log.
@@ -108,4 +126,11 @@ impl<E: Engine> Execution<'_, E> {
         }
         lines
     }
+}
+
+/// What it waits for ended well, and is not what it needs.
+fn never_started(name: &str) -> Error {
+    let message = format!("`{name}` was not started: what it needs healthy has ended");
+    Error::new(Kind::Unhealthy, "service-failed", message)
+        .hint("`sidestack ls` shows what has ended; `depends_on` may name another condition")
 }

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use sidestack_topology::compose::Condition;
-use sidestack_topology::plan::{PlannedService, Provisioning};
+use sidestack_topology::plan::{After, PlannedService, Provisioning};
 
 use super::board::{Board, Stage};
-use super::probe::Verdict;
+use super::probe::{Ends, Verdict};
 use super::{Execution, Outcome};
-use crate::decide::{Step, edges};
+use crate::decide::{Step, edges, may_end};
 use crate::digest::filled;
-use crate::engine::{Container, Detail, Engine, EngineError, ExecRequest};
+use crate::engine::{Container, Detail, Engine, EngineError, ExecRequest, Status};
 use crate::error::{Error, Kind, Result};
 use crate::report::Progress;
 
@@ -74,10 +74,16 @@ impl<E: Engine> Execution<'_, E> {
             self.await_dependencies(name, board).await?;
         }
         let mut details = Vec::new();
+        let mut delivered = true;
         for container in containers {
-            let detail = self.start_one(name, planned, step, container, board).await?;
+            let (detail, got) = self.start_one(name, planned, step, container, board, outcome).await?;
             details.push(detail);
+            delivered &= got;
         }
+        if delivered && !details.is_empty() {
+            outcome.borrow_mut().delivered.insert(name.to_owned());
+        }
+        outcome.borrow_mut().reached.insert(name.to_owned());
         board.set(name, Stage::Started);
         self.say(name, Progress::Starting);
         if details
@@ -93,8 +99,9 @@ impl<E: Engine> Execution<'_, E> {
         }
         let mut completed = 0;
         let mut up = Vec::new();
+        let ends = Ends { policy: policy(planned), well: may_end(planned) && !self.is_wanted_healthy(name) };
         for detail in &details {
-            match self.probe(&detail.id, detail, restarts(planned), board).await? {
+            match self.probe(&detail.id, detail, ends, board).await? {
                 Verdict::Ready => up.push(detail.id.as_str()),
                 Verdict::Completed => {
                     completed += 1;
@@ -159,7 +166,15 @@ impl<E: Engine> Execution<'_, E> {
             .any(|other| edges(self.plan, other).get(name).is_some_and(|after| after.condition != Condition::Started))
     }
 
-    /// A container from whatever it is to running.
+    /// Somebody needs it up and healthy, so that an end is none.
+    fn is_wanted_healthy(&self, name: &str) -> bool {
+        self.plan.services.keys().any(|other| {
+            let healthy = |after: &After| after.required && after.condition == Condition::Healthy;
+            edges(self.plan, other).get(name).is_some_and(healthy)
+        })
+    }
+
+    /// A container from whatever it is to running. Whether it got its files is told too.
     async fn start_one(
         &self,
         name: &str,
@@ -167,27 +182,33 @@ impl<E: Engine> Execution<'_, E> {
         step: &Step,
         container: &Container,
         board: &Board,
-    ) -> Result<Detail, Trouble> {
+        outcome: &RefCell<&mut Outcome>,
+    ) -> Result<(Detail, bool), Trouble> {
         let id = container.id.as_str();
         let mut detail = self.engine.inspect(id).await?;
         let keeps_running = matches!(step, Step::Await { .. } | Step::Start { .. }) && detail.status.is_alive();
-        let ended_well =
-            matches!(detail.status, crate::engine::Status::Exited(0)) && matches!(step, Step::Await { .. });
+        let ended_well = matches!(detail.status, Status::Exited(0)) && matches!(step, Step::Await { .. });
+        let policy = policy(planned);
         if keeps_running || ended_well {
-            return Ok(detail);
+            // A stop that was killed leaves it without its policy.
+            if keeps_running && detail.restart_policy != policy {
+                self.engine.set_restart_policy(id, policy).await?;
+            }
+            return Ok((detail, false));
         }
         if detail.status.is_alive() {
             self.say(name, Progress::Stopping);
             self.stop_container(id).await?;
         }
         self.deliver(id, &planned.deliveries, &detail).await?;
-        let policy = planned.compose.restart.as_deref().unwrap_or("no");
         if detail.restart_policy != policy {
             self.engine.set_restart_policy(id, policy).await?;
         }
         board.fresh(id);
+        // Also when the start fails: what was known of its last life is over.
+        outcome.borrow_mut().started.insert(id.to_owned());
         self.engine.start(id).await?;
-        detail.status = crate::engine::Status::Running;
+        detail.status = Status::Running;
         self.deliver_late(id, &planned.deliveries, &detail).await?;
         for hook in &planned.post_start {
             let words: Vec<String> = hook.command.iter().map(|word| filled(word, self.secrets)).collect();
@@ -201,7 +222,7 @@ impl<E: Engine> Execution<'_, E> {
                 return Err(Trouble::Service { container: id.to_owned(), what });
             }
         }
-        Ok(detail)
+        Ok((detail, true))
     }
 
     /// Stops a container for good: Docker revives what has a restart policy and
@@ -220,23 +241,18 @@ impl<E: Engine> Execution<'_, E> {
         board: &Board,
         outcome: &RefCell<&mut Outcome>,
     ) -> Result<(), Trouble> {
-        use crate::engine::Status;
         for detail in details {
             loop {
-                let code = match board.seen(&detail.id).deaths.last() {
-                    Some(code) => Some(*code),
-                    None => match self.engine.inspect(&detail.id).await?.status {
-                        Status::Exited(code) => Some(code),
-                        _ => None,
-                    },
-                };
-                match code {
-                    Some(0) => break,
-                    Some(code) => {
-                        let what = super::probe::ended(code, board.seen(&detail.id).out_of_memory);
+                // Not by events: the end of a life before this one may be heard late, and one that
+                // is started again has not ended.
+                let now = self.engine.inspect(&detail.id).await?;
+                match now.status {
+                    Status::Exited(0) => break,
+                    Status::Exited(code) => {
+                        let what = super::probe::ended(code, now.oom_killed);
                         return Err(Trouble::Service { container: detail.id.clone(), what });
                     }
-                    None => {
+                    _ => {
                         tokio::select! {
                             () = board.changed() => {}
                             () = tokio::time::sleep(Duration::from_secs(1)) => {}
@@ -283,9 +299,9 @@ impl<E: Engine> Execution<'_, E> {
     }
 }
 
-/// Whether Docker starts it again when it fails.
-pub(super) fn restarts(planned: &PlannedService) -> bool {
-    !matches!(planned.compose.restart.as_deref(), None | Some("no" | ""))
+/// The restart policy that is wanted.
+fn policy(planned: &PlannedService) -> &str {
+    planned.compose.restart.as_deref().filter(|policy| !policy.is_empty()).unwrap_or("no")
 }
 
 /// Docker names anonymous volumes by 64 hex digits.

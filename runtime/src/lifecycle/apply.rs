@@ -356,7 +356,9 @@ impl Session {
             build: how.build,
             pull: how.pull,
         };
-        let outcome = self.wait(async { Ok(execution.run(&decision.steps).await) })?;
+        let mut outcome = self.wait(async { Ok(execution.run(&decision.steps).await) })?;
+        // Before anything of it is printed or kept: Docker quotes commands and variables.
+        outcome.failure = outcome.failure.take().map(|error| masked(error, &prepared.masker));
         let failure = outcome.failure.clone();
         let before: Vec<String> = record.services.values().flat_map(|service| service.containers.clone()).collect();
         let record = new_record(record, prepared, decision, &outcome, observed);
@@ -471,6 +473,15 @@ fn check_sizes(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// An error without the values of secrets. The engine's own error stays with it for what acts on
+/// it, and is never shown.
+fn masked(mut error: Error, masker: &Masker) -> Error {
+    error.message = masker.mask(&error.message);
+    error.detail = error.detail.iter().map(|line| masker.mask(line)).collect();
+    error.hint = error.hint.map(|hint| masker.mask(&hint));
+    error
+}
+
 /// What is known to be in Docker after a run of steps.
 fn new_record(
     mut record: Record,
@@ -501,14 +512,10 @@ fn new_record(
         let ids: Vec<String> =
             containers.iter().filter(|c| c.service.as_deref() == Some(name)).map(|c| c.id.clone()).collect();
         let old = record.services.get(name).cloned().unwrap_or_default();
-        let started = decision
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Start { service, .. } | Step::Restart { service, .. } if service == name));
-        let mut completed: Vec<String> = old.completed.into_iter().filter(|id| ids.contains(id) && !started).collect();
+        let goes_on = |id: &String| ids.contains(id) && !outcome.started.contains(id);
+        let mut completed: Vec<String> = old.completed.into_iter().filter(goes_on).collect();
         completed.extend(outcome.completed.get(name).into_iter().flatten().cloned());
         completed.dedup();
-        let touched = decision.steps.iter().any(|step| step.scheduled() == Some(name));
         let provisioned = if outcome.provisioned.contains(name) {
             decide::provision_mark(digests.provisions.get(name), ids.iter().map(String::as_str))
         } else {
@@ -518,7 +525,8 @@ fn new_record(
             name.clone(),
             ServiceRecord {
                 digest: digests.services.get(name).cloned().unwrap_or_default(),
-                delivery: if started || outcome.failure.is_none() {
+                // What was not put in is not there, whatever the plan says.
+                delivery: if planned.deliveries.is_empty() || outcome.delivered.contains(name) {
                     digests.deliveries.get(name).cloned().unwrap_or_default()
                 } else {
                     old.delivery
@@ -530,7 +538,11 @@ fn new_record(
                 completed,
                 provisioned,
                 image: planned.compose.image.clone().unwrap_or_default(),
-                has_health: if touched { outcome.has_health.contains(name) } else { old.has_health },
+                has_health: if outcome.reached.contains(name) {
+                    outcome.has_health.contains(name)
+                } else {
+                    old.has_health
+                },
                 addresses: addresses(plan, name),
             },
         );
@@ -580,4 +592,21 @@ fn front(plan: &Plan) -> Option<String> {
         });
     let ports = own.values().next()?;
     ports.iter().find_map(|port| port.url()).or_else(|| ports.first().map(|port| port.host()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::SecretValue;
+
+    #[test]
+    fn p28_an_error_of_docker_is_told_without_the_secret_it_quotes() {
+        let masker = Masker::new([&SecretValue::new("hunter22".to_owned())]);
+        let error = Error::new(Kind::Failed, "x", "exec: \"/nonexistent-hunter22\": stat: no such file")
+            .detail("said hunter22")
+            .hint("look at hunter22");
+        let error = masked(error, &masker);
+        assert_eq!(error.message, "exec: \"/nonexistent-***\": stat: no such file");
+        assert_eq!((error.detail, error.hint), (vec!["said ***".to_owned()], Some("look at ***".to_owned())));
+    }
 }

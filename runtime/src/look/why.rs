@@ -1,5 +1,7 @@
 //! `why`: what was last done to an instance, what was seen of it since, and the log lines with it.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use sidestack_state::{Desired, Instance, Transition};
@@ -10,10 +12,13 @@ use crate::api::TargetWords;
 use crate::engine::{Container, Detail, Engine, LogRequest, Status};
 use crate::error::{Kind, Result};
 use crate::observe;
+use crate::secrets::{Reference, Resolver, SecretValue};
 use crate::session::Session;
 
 /// How many transitions are told.
 const TRANSITIONS: u32 = 10;
+/// How long a secret may take that is only wanted to be left out.
+const RESOLVE: Duration = Duration::from_secs(3);
 /// How many lines of each log.
 const LINES: u64 = 20;
 
@@ -51,6 +56,7 @@ impl Session {
         }
         let record = self.record_of(instance)?;
         let held = self.held_secrets(instance)?;
+        let mut planned: Option<Vec<SecretValue>> = None;
         let ready = self.store.all_ready()?;
         let engine = self.engine()?;
         let install = self.store.install_id();
@@ -65,12 +71,12 @@ impl Session {
                 let mut lines = Vec::new();
                 for container in observed.containers.iter().filter(|one| one.service.as_deref() == Some(name)) {
                     let detail = engine.inspect(&container.id).await?;
-                    let masker = held.masker(name, &detail.env);
+                    let secrets = planned.get_or_insert_with(|| self.planned_secrets(instance));
+                    let mut masker = held.masker(name, &detail.env);
+                    secrets.iter().for_each(|value| masker.add(value));
                     let told = observation(name, &state.word, container, &detail);
-                    seen.push(Transition {
-                        detail: masker.mask(&told.detail),
-                        ..told
-                    });
+                    let (cause, more) = (masker.mask(&told.cause), masker.mask(&told.detail));
+                    seen.push(Transition { cause, detail: more, ..told });
                     let last = last_lines(engine, &container.id).await;
                     lines.extend(last.iter().map(|line| masker.mask(line)));
                 }
@@ -90,6 +96,19 @@ impl Session {
             seen.sort_by_key(|transition| std::cmp::Reverse(transition.at));
             Ok((seen, logs))
         })
+    }
+}
+
+impl Session {
+    /// The values of the secrets that stand in the plan, as far as they can be had within a short
+    /// while: a service may print what its environment does not hold. Asked for only when
+    /// something is to be shown.
+    fn planned_secrets(&self, instance: &Instance) -> Vec<SecretValue> {
+        let Ok(planned) = self.planned_as_it_is(instance) else { return Vec::new() };
+        let references = planned.plan.secrets().iter().filter_map(|name| name.parse::<Reference>().ok()).collect();
+        let base = std::path::PathBuf::from(&planned.plan.placement.checkout);
+        let resolver = Resolver::new(base, self.env.clone()).with_timeout(RESOLVE);
+        resolver.resolve_all(&references).into_values().filter_map(Result::ok).collect()
     }
 }
 
