@@ -268,7 +268,7 @@ impl Drop for World {
             "--format",
             "{{.Repository}}:{{.Tag}}",
             "--filter",
-            &format!("reference=sidestack-{}-*", self.workspace),
+            &format!("reference=sidestack-{}_*", self.workspace),
         ]);
         let names: Vec<&str> = built.stdout.lines().collect();
         if !names.is_empty() {

@@ -26,11 +26,11 @@ fn git(folder: &Path, args: &[&str]) -> String {
 
 #[track_caller]
 fn code(world: &World, target: &str) -> String {
-    world.run(["exec", target, "app", "--", "cat", "/code"]).ok().stdout.trim().to_owned()
+    world.run(["exec", "-i", target, "app", "--", "cat", "/code"]).ok().stdout.trim().to_owned()
 }
 
 fn remove_images(world: &World) {
-    let pattern = format!("reference=sidestack-{}-*", world.workspace);
+    let pattern = format!("reference=sidestack-{}_*", world.workspace);
     let built = docker(&["images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", &pattern]).ok();
     for name in built.stdout.lines() {
         docker(&["rmi", "-f", name]).ok();
@@ -69,7 +69,7 @@ fn an_old_revision_is_never_built_from_other_code() {
     let refused = world.run(["up", "@r1", "--json"]).exits(5);
     assert!(refused.stdout.contains("build-changed"), "{}", refused.stdout);
     // Nothing was built, and the newest revision is what the files are.
-    let pattern = format!("reference=sidestack-{}-*", world.workspace);
+    let pattern = format!("reference=sidestack-{}_*", world.workspace);
     assert_eq!(docker(&["images", "-q", "--filter", &pattern]).ok().stdout, "");
     world.run(["up"]).ok();
     assert_eq!(code(&world, "main"), "two");
