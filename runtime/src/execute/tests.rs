@@ -20,7 +20,7 @@ impl Reporter for Nobody {
     fn report(&self, _: &Event) {}
 }
 
-fn plan(services: serde_json::Value) -> Plan {
+fn plan(services: &serde_json::Value) -> Plan {
     let content = Content { model: Some(json!({ "services": services })), ..Content::default() };
     let draft = crate::revise::drafted(&content).unwrap();
     let placement = Placement {
@@ -101,7 +101,7 @@ fn message(outcome: &Outcome) -> String {
 fn what_ends_with_0_at_once_is_not_ready_where_it_is_meant_to_stay() {
     let web = json!({"image": "app", "ports": [{"target": 80, "published": "80"}]});
     let job = json!({"image": "app"});
-    let plan = plan(json!({"web": web, "job": job}));
+    let plan = plan(&json!({"web": web, "job": job}));
     for (name, expected) in [("web", "`web` failed: it ended with 0, though it is meant to stay"), ("job", "")] {
         let fake = engine(&plan, Status::Created);
         let outcome = run(&plan, &fake, &[start(name)], 5_000, after(50, || fake.exit(&format!("{name}-id"), 0)));
@@ -112,7 +112,7 @@ fn what_ends_with_0_at_once_is_not_ready_where_it_is_meant_to_stay() {
 
 #[test]
 fn an_end_is_seen_also_when_the_events_were_lost_and_the_next_subscription_fails() {
-    let plan = plan(json!({"web": {"image": "app", "ports": [{"target": 80, "published": "80"}]}}));
+    let plan = plan(&json!({"web": {"image": "app", "ports": [{"target": 80, "published": "80"}]}}));
     let fake = engine(&plan, Status::Created);
     let lost = || EngineError::Unreachable { endpoint: "fake".to_owned(), cause: "x".to_owned() };
     let outcome = run(
@@ -131,7 +131,7 @@ fn an_end_is_seen_also_when_the_events_were_lost_and_the_next_subscription_fails
 
 #[test]
 fn the_limit_holds_and_the_subscription_is_tried_again_while_the_stream_is_gone() {
-    let plan = plan(json!({
+    let plan = plan(&json!({
         "job": {"image": "app"},
         "web": {"image": "app", "depends_on": {"job": {"condition": "service_completed_successfully"}}},
     }));
@@ -156,7 +156,7 @@ fn the_limit_holds_and_the_subscription_is_tried_again_while_the_stream_is_gone(
 
 #[test]
 fn files_count_as_put_in_only_where_they_were() {
-    let mut plan = plan(json!({"db": {"image": "app"}, "web": {"image": "app"}}));
+    let mut plan = plan(&json!({"db": {"image": "app"}, "web": {"image": "app"}}));
     for planned in plan.services.values_mut() {
         let path = "/run/secrets/x".to_owned();
         planned.deliveries.push(Delivery { path, content: "value".to_owned(), mode: 0o444, uid: 0, gid: 0 });
@@ -176,7 +176,7 @@ fn files_count_as_put_in_only_where_they_were() {
 
 #[test]
 fn a_running_container_gets_the_policy_that_a_killed_stop_took() {
-    let plan = plan(json!({"web": {"image": "app", "restart": "on-failure:3"}}));
+    let plan = plan(&json!({"web": {"image": "app", "restart": "on-failure:3"}}));
     let fake = engine(&plan, Status::Running);
     let steps = [Step::Await { service: "web".to_owned(), cause: "test".to_owned() }];
     let outcome = run(&plan, &fake, &steps, 5_000, async {});
@@ -186,7 +186,7 @@ fn a_running_container_gets_the_policy_that_a_killed_stop_took() {
 
 #[test]
 fn a_one_shot_that_runs_is_waited_for_to_its_end() {
-    let plan = plan(json!({
+    let plan = plan(&json!({
         "job": {"image": "app"},
         "web": {"image": "app", "depends_on": {"job": {"condition": "service_completed_successfully"}}},
     }));
@@ -209,7 +209,7 @@ fn a_one_shot_that_runs_is_waited_for_to_its_end() {
 
 #[test]
 fn what_ended_does_not_stand_in_for_what_must_be_healthy() {
-    let plan = plan(json!({
+    let plan = plan(&json!({
         "db": {"image": "app"},
         "web": {"image": "app", "depends_on": {"db": {"condition": "service_healthy"}}},
     }));
