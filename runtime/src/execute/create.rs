@@ -61,7 +61,8 @@ impl<E: Engine> Execution<'_, E> {
         // The folder of a deleted worktree is gone; nothing in the model is relative to it.
         let directory = if checkout.is_dir() { checkout } else { self.tree };
         let mut args = Vec::new();
-        if builds_with_secrets(self.plan) {
+        let quiet = builds_with_secrets(self.plan);
+        if quiet {
             // Masked afterwards as well; a killed command leaves less this way.
             args.extend(["--progress", "quiet"]);
         }
@@ -93,7 +94,11 @@ impl<E: Engine> Execution<'_, E> {
         }
         let output = output.unwrap_or_default();
         if let Some(error) = explain(&output) {
-            return Err(error.into());
+            let mut error = Error::from(error);
+            if quiet {
+                error = error.detail("what the build printed is left out, since its arguments hold a secret");
+            }
+            return Err(error);
         }
         let mut error =
             Error::new(Kind::Failed, "create", format!("Compose could not create the containers (exit {})", exit.code));

@@ -135,14 +135,17 @@ impl<E: Engine> Execution<'_, E> {
     /// that cannot read its configuration ends within it.
     async fn settle(&self, id: &str, ends: Ends<'_>, board: &Board) -> Result<Verdict> {
         let mut deadline = Box::pin(tokio::time::sleep(SETTLE));
-        let mut lives = board.seen(id).deaths.len();
+        let life = |seen: &Seen| (seen.deaths.len(), seen.alive);
+        let mut watched = life(&board.seen(id));
+        let mut last_start = None;
         loop {
             if let Some(verdict) = self.sure(id, ends, board).await? {
                 return Ok(verdict);
             }
             // Its next life is watched as long as its first.
-            if board.seen(id).deaths.len() != lives {
-                lives = board.seen(id).deaths.len();
+            let seen = board.seen(id);
+            if life(&seen) != watched {
+                watched = life(&seen);
                 deadline = Box::pin(tokio::time::sleep(SETTLE));
             }
             tokio::select! {
@@ -153,7 +156,12 @@ impl<E: Engine> Execution<'_, E> {
                         return Ok(verdict);
                     }
                     if detail.status == Status::Running {
-                        return Ok(Verdict::Ready);
+                        // After an end whose new start was not heard of, the same start is to be seen twice.
+                        let up = seen.alive || seen.deaths.is_empty();
+                        if up || last_start.as_ref() == Some(&detail.started_at) {
+                            return Ok(Verdict::Ready);
+                        }
+                        last_start = Some(detail.started_at);
                     }
                     deadline = Box::pin(tokio::time::sleep(SETTLE));
                 }

@@ -223,3 +223,21 @@ fn what_ended_does_not_stand_in_for_what_must_be_healthy() {
     assert_eq!(message(&outcome), "`web` was not started: what it needs healthy has ended");
     assert!(fake.writes().is_empty(), "{:?}", fake.writes());
 }
+
+#[test]
+fn what_ends_again_and_again_is_not_ready_between_two_lives() {
+    let plan = plan(&json!({"web": {"image": "app", "restart": "on-failure"}}));
+    let fake = engine(&plan, Status::Created);
+    let outcome = run(&plan, &fake, &[start("web")], 5_000, async {
+        // It ends before anybody looks, and Docker takes longer than the watch to start it again.
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            fake.change("web-id", |container| container.status = Status::Restarting);
+            fake.emit("web-id", crate::engine::EventKind::Die { code: 3 });
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            fake.change("web-id", |container| container.status = Status::Running);
+            fake.emit("web-id", crate::engine::EventKind::Start);
+        }
+    });
+    assert_eq!(message(&outcome), "`web` failed: it exited with 3, again and again");
+}
