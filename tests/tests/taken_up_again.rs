@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use sidestack_state::Store;
 use sidestack_tests::{World, docker, docker_is_there};
 
 /// A service that is built and says what it was built from.
@@ -89,7 +90,9 @@ fn data_that_was_kept_is_not_given_to_an_engine_that_cannot_read_it() {
         return;
     }
     let manifest = |version: &str| {
-        format!("sidestack: 1\nworkspace: @workspace@\nresources:\n  db: {{is: sql-database, engine: postgres@{version}}}\n")
+        format!(
+            "sidestack: 1\nworkspace: @workspace@\nresources:\n  db: {{is: sql-database, engine: postgres@{version}}}\n"
+        )
     };
     let world = World::with(&[("sidestack.yaml", &manifest("17"))]);
     world.run(["up"]).ok();
@@ -107,6 +110,38 @@ fn data_that_was_kept_is_not_given_to_an_engine_that_cannot_read_it() {
     world.run(["start"]).ok();
     world.run(["rm", "--volumes"]).ok();
     world.run(["up"]).ok();
+}
+
+/// What is remembered of containers and folders does not grow with every recreation.
+#[test]
+fn nothing_is_remembered_of_what_is_gone() {
+    if !docker_is_there() {
+        return;
+    }
+    let compose = |value: u8| {
+        format!(
+            "services:\n  app: {{image: 'busybox:stable', command: [sleep, infinity], init: true, stop_grace_period: 0s, environment: {{A: '{value}'}}}}\n"
+        )
+    };
+    let world = World::with(&[("compose.yaml", &compose(0))]);
+    for value in 0..3 {
+        world.write("compose.yaml", &compose(value));
+        world.run(["up"]).ok();
+    }
+    let ready = || Store::open(&world.home()).unwrap().all_ready().unwrap().len();
+    // The texts that are kept of the folder, counted by dropping them.
+    let forgotten = |prefix: &str| Store::open(&world.home()).unwrap().forget(prefix).unwrap();
+    assert_eq!(ready(), 1);
+    assert_eq!((forgotten("reading:"), forgotten("contexts:")), (1, 1));
+    world.write("compose.yaml", &compose(3));
+    world.run(["up", "--beside"]).ok();
+    assert_eq!(ready(), 2);
+    // The folder has another instance yet.
+    world.run(["rm", "main"]).ok();
+    assert_eq!(ready(), 1);
+    world.run(["rm", "r4"]).ok();
+    assert_eq!(ready(), 0);
+    assert_eq!((forgotten("reading:"), forgotten("contexts:")), (0, 0));
 }
 
 #[test]

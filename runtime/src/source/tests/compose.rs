@@ -102,10 +102,19 @@ fn the_same_content_in_two_folders_gives_the_same_model() {
     assert_eq!(a.files.keys().collect::<Vec<_>>(), [&format!("{CHECKOUT}/c.conf")]);
     assert_eq!(a.model.as_ref().unwrap().networks["default"].as_ref().unwrap().name.as_deref(), Some("fixed"));
 
+    // A build's digest alone is the one of the whole reading, and follows what lies in the folder.
+    let model = a.model.as_ref().unwrap();
+    let now = |site: &Site| build_digest(model, "web", &site.at("app"), &Memo::default());
+    assert_eq!(now(&two).as_ref(), Some(&a.builds["web"].digest));
     two.write("app/s.txt", "a secret file counts by its path");
     assert_eq!(read(&two).files, a.files);
     two.write("lib/code", "other");
-    assert_ne!(read(&two).builds, a.builds);
+    let changed = read(&two).builds;
+    assert_ne!(changed, a.builds);
+    assert_eq!(now(&two).as_ref(), Some(&changed["web"].digest));
+    assert_eq!(build_digest(model, "nobody", &two.at("app"), &Memo::default()), None);
+    std::fs::remove_dir_all(two.at("app")).unwrap();
+    assert_ne!(now(&two).as_ref(), Some(&a.builds["web"].digest));
 }
 
 #[test]
