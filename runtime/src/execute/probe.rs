@@ -179,7 +179,8 @@ fn told(detail: &Detail, ends: Ends<'_>) -> Option<Verdict> {
         // One that is to be started again is `Restarting` from the moment of its end.
         Status::Exited(code) => Some(ends.verdict(code, detail.oom_killed)),
         Status::Dead | Status::Removing => Some(Verdict::Failed("its container is gone".to_owned())),
-        _ if usize::try_from(detail.restart_count).is_ok_and(|count| count >= CRASHES) => {
+        // Of one that runs the count says nothing: it may be of long ago.
+        Status::Restarting if usize::try_from(detail.restart_count).is_ok_and(|count| count >= CRASHES) => {
             Some(Verdict::Failed("it ends again and again".to_owned()))
         }
         _ => None,
