@@ -237,7 +237,7 @@ mod tests {
         match value {
             Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
             Value::Array(items) => {
-                (items.iter().enumerate()).for_each(|(index, value)| below(&index.to_string(), value))
+                (items.iter().enumerate()).for_each(|(index, value)| below(&index.to_string(), value));
             }
             _ => {}
         }

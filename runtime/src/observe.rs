@@ -158,7 +158,12 @@ mod tests {
         once.oneoff = true;
         engine.add_container(once);
         // Claims the instance, but is another store's.
-        engine.add_container(FakeEngine::sample("c3", "p", "web", &[(INSTALL_LABEL, "other"), (INSTANCE_LABEL, "0123")]));
+        engine.add_container(FakeEngine::sample(
+            "c3",
+            "p",
+            "web",
+            &[(INSTALL_LABEL, "other"), (INSTANCE_LABEL, "0123")],
+        ));
         let ids = |list: Vec<Container>| list.into_iter().map(|c| c.id).collect::<Vec<_>>();
         assert_eq!(ids(containers(&engine, "store", "0123").await.unwrap()), ["c1"]);
         assert_eq!(ids(all_containers(&engine, "store", "0123").await.unwrap()), ["c1", "c2"]);

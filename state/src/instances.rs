@@ -43,6 +43,8 @@ pub struct Instance {
     pub generation: u32,
     /// It stays at its revision.
     pub pinned: bool,
+    /// One more of its folder, not the folder's own.
+    pub additional: bool,
     /// It took over the data of a removed instance of its name.
     pub revived: bool,
     /// Its sources of variables, lowest first.
@@ -329,7 +331,7 @@ fn list(connection: &Connection, condition: &str, values: impl rusqlite::Params)
     let mut list = connection.prepare(&format!(
         "SELECT instance.id, uid, instance.environment, workspace.name, environment.name, instance.name,
                 revision, checkout, desired, daemon, owner, slot, subnet, generation, pinned, revived, sources,
-                instance.created
+                instance.created, additional
          FROM instance
          JOIN environment ON environment.id = instance.environment
          JOIN workspace ON workspace.id = environment.workspace
@@ -363,6 +365,7 @@ fn instance_row(row: &Row<'_>) -> rusqlite::Result<Instance> {
             rusqlite::Error::FromSqlConversionFailure(16, rusqlite::types::Type::Text, Box::new(error))
         })?,
         created: row.get::<_, Time>(17)?.0,
+        additional: row.get(18)?,
     })
 }
 

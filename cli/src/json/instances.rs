@@ -364,6 +364,7 @@ pub(crate) mod tests {
             slot: Slot::new(2).map(|slot| Lease { slot, subnet: "10.231.4.0/23".to_owned() }),
             generation: 1,
             pinned: false,
+            additional: false,
             revived: false,
             sources: Vec::new(),
             created: "2026-01-01T00:00:00Z".parse().unwrap(),

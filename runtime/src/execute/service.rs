@@ -218,7 +218,8 @@ impl<E: Engine> Execution<'_, E> {
             request.env = hook.environment.iter().map(|pair| filled(pair, self.secrets)).collect();
             let done = self.engine.exec(id, &request).await?;
             if done.code != 0 {
-                let what = format!("its post_start command `{}` exited with {}", hook.command.join(" "), done.code);
+                let command = sidestack_topology::secret::shown(&hook.command.join(" "));
+                let what = format!("its post_start command `{command}` exited with {}", done.code);
                 return Err(Trouble::Service { container: id.to_owned(), what });
             }
         }

@@ -92,7 +92,9 @@ impl Session {
                 // Ports stay; addresses are nobody's promise while no network is there.
                 Some(EngineError::PoolOverlap { .. }) if attempt < TRIES => {
                     let range = self.move_range()?;
-                    self.clear(&held.instance)?;
+                    if first {
+                        self.clear(&held.instance)?;
+                    }
                     self.store.move_subnet(held.instance.id, &range)?;
                     held.instance = self.store.instance_by_id(held.instance.id)?;
                     continue;

@@ -222,6 +222,7 @@ fn imagined(
         slot: None,
         generation: 1,
         pinned: false,
+        additional: false,
         revived: false,
         sources: Vec::new(),
         created: jiff::Timestamp::now(),

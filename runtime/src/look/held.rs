@@ -26,7 +26,8 @@ impl Session {
         let planned = self.planned_as_it_is(instance)?;
         let services = planned.plan.services.iter().map(|(name, service)| {
             let variables = service.compose.environment.iter();
-            let held = variables.filter_map(|(key, value)| Some((key.clone(), value.clone().filter(|value| secret::holds(value))?)));
+            let held = variables
+                .filter_map(|(key, value)| Some((key.clone(), value.clone().filter(|value| secret::holds(value))?)));
             (name.clone(), held.collect())
         });
         Ok(Held(services.collect()))

@@ -211,7 +211,7 @@ impl<'a> OwnInstances<'a> {
     fn is(&mut self, instance: &Instance) -> bool {
         self.folder.is_some()
             && instance.checkout.as_deref() == self.folder
-            && !instance.pinned
+            && !(instance.pinned || instance.additional)
             && self.taken.insert(instance.environment)
     }
 }
