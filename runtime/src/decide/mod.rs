@@ -302,6 +302,11 @@ fn stale_networks(plan: &Plan, observed: &Observed) -> Vec<Step> {
         .collect()
 }
 
+/// Docker names anonymous volumes by 64 hex digits.
+pub(crate) fn is_anonymous(volume: &str) -> bool {
+    volume.len() == 64 && volume.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 /// What would cost data, or somebody else's things.
 fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<Refusal> {
     let mut refusals: Vec<Refusal> =
@@ -311,6 +316,13 @@ fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<
         let there = observed.volumes.iter().any(|volume| volume.name == name);
         if there && known.record.volumes.get(key).is_some_and(|old| old != digest) {
             refusals.push(Refusal::VolumeChanged { volume: name });
+        }
+    }
+    if let Some(network) = networks_to_rebuild(desired, observed, known).first() {
+        let holds = |container: &&Container| container.mounts.iter().any(|name| is_anonymous(name));
+        if let Some(container) = observed.containers.iter().find(holds) {
+            let service = container.service.clone().unwrap_or_default();
+            refusals.push(Refusal::NetworkChanged { network: network.clone(), service });
         }
     }
     for (resource, planned) in &desired.plan.resources {

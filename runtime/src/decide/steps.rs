@@ -137,6 +137,13 @@ pub enum Refusal {
         /// Its name in Docker.
         volume: String,
     },
+    /// A network changed; its containers would be made anew, without their anonymous volumes.
+    NetworkChanged {
+        /// Its key.
+        network: String,
+        /// A service with an anonymous volume.
+        service: String,
+    },
     /// An engine cannot take over the data of another.
     DataFormat {
         /// The resource.
@@ -157,6 +164,10 @@ impl fmt::Display for Refusal {
             Self::VolumeChanged { volume } => {
                 write!(f, "the definition of volume `{volume}` changed, which would replace it and its data")
             }
+            Self::NetworkChanged { network, service } => write!(
+                f,
+                "network `{network}` changed, and `{service}` keeps data in an anonymous volume that would not survive it"
+            ),
             Self::DataFormat { resource, from, to } => {
                 write!(f, "`{resource}` holds data of {from}, which {to} cannot take over")
             }
@@ -169,7 +180,7 @@ impl Refusal {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Foreign { .. } => "name-taken",
-            Self::VolumeChanged { .. } | Self::DataFormat { .. } => "data-at-stake",
+            Self::VolumeChanged { .. } | Self::NetworkChanged { .. } | Self::DataFormat { .. } => "data-at-stake",
         }
     }
 
@@ -179,7 +190,7 @@ impl Refusal {
             Self::Foreign { .. } => {
                 "remove it if it is not needed, or take another workspace name (`workspace:` in sidestack.yaml) or instance (`up --new NAME`)"
             }
-            Self::VolumeChanged { .. } | Self::DataFormat { .. } => {
+            Self::VolumeChanged { .. } | Self::NetworkChanged { .. } | Self::DataFormat { .. } => {
                 "`sidestack start` runs the old revision on its data, `sidestack up --beside` the new one beside it with data of its own; to start empty: `sidestack rm --volumes`, then `sidestack up`"
             }
         }

@@ -289,6 +289,17 @@ fn a_changed_network_takes_its_containers_along() {
 }
 
 #[test]
+fn a_changed_network_does_not_cost_anonymous_data() {
+    let mut world = World::settled(stack());
+    world.record.networks.insert("default".to_owned(), "another".to_owned());
+    world.container("web").mounts = vec!["0a".repeat(32)];
+    let decision = world.decide();
+    assert!(decision.steps.is_empty());
+    let expected = Refusal::NetworkChanged { network: "default".to_owned(), service: "web".to_owned() };
+    assert_eq!(decision.refusals, [expected]);
+}
+
+#[test]
 fn what_a_killed_recreate_left_is_healed() {
     let mut world = World::settled(stack());
     let mut left = world.container("web").clone();

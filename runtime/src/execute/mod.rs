@@ -114,6 +114,8 @@ impl<E: Engine> Execution<'_, E> {
                 Step::WriteTree { .. } => self.write_tree()?,
                 Step::Rename { container, to, .. } => self.engine.rename(container, to).await?,
                 Step::Remove { container, service, .. } => {
+                    // A server writes its data down when it is asked to end.
+                    self.stop_container(container).await?;
                     self.engine.remove(container, true, false).await?;
                     self.say(service, Progress::Removed);
                 }

@@ -9,7 +9,7 @@ use sidestack_topology::plan::{After, PlannedService, Provisioning};
 use super::board::{Board, Stage};
 use super::probe::{Ends, Verdict};
 use super::{Execution, Outcome};
-use crate::decide::{Step, edges, may_end};
+use crate::decide::{self, Step, edges, may_end};
 use crate::digest::filled;
 use crate::engine::{Container, Detail, Engine, EngineError, ExecRequest, Status};
 use crate::error::{Error, Kind, Result};
@@ -92,7 +92,8 @@ impl<E: Engine> Execution<'_, E> {
         {
             outcome.borrow_mut().has_health.insert(name.to_owned());
         }
-        let anonymous = details.iter().flat_map(|d| &d.mounts).filter(|m| m.kind == "volume" && is_anonymous(&m.name));
+        let anonymous =
+            details.iter().flat_map(|d| &d.mounts).filter(|m| m.kind == "volume" && decide::is_anonymous(&m.name));
         outcome.borrow_mut().anonymous.extend(anonymous.map(|mount| mount.name.clone()));
         if !self.wait && !self.is_awaited(name) && planned.provisions.is_empty() {
             return Ok(());
@@ -303,9 +304,4 @@ impl<E: Engine> Execution<'_, E> {
 /// The restart policy that is wanted.
 fn policy(planned: &PlannedService) -> &str {
     planned.compose.restart.as_deref().filter(|policy| !policy.is_empty()).unwrap_or("no")
-}
-
-/// Docker names anonymous volumes by 64 hex digits.
-fn is_anonymous(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit())
 }
