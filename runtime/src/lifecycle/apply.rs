@@ -51,8 +51,10 @@ struct Prepared {
     digests: Digests,
 }
 
-/// How often a first start may run into a taken port or subnet.
-const TRIES: usize = 3;
+/// How many failed binds a first start gets over, each on another slot.
+const BINDS: usize = 3;
+/// How many overlapping subnets it gets over, each in another range.
+const OVERLAPS: usize = 6;
 /// How long a port that Docker could not bind is passed over.
 const QUARANTINE_MINUTES: i64 = 10;
 
@@ -73,7 +75,8 @@ impl Session {
         let stored = self.store.revision(held.instance.environment, revision)?;
         let first = self.store.last_good(held.instance.id)?.is_none();
         let mut avoid = BTreeSet::new();
-        for attempt in 1.. {
+        let (mut binds, mut overlaps) = (0, 0);
+        loop {
             let content = content_of(&stored)?;
             held.instance = self.lease(&held.instance, &drafted(&content)?, &avoid)?;
             let mut instance = held.instance.clone();
@@ -85,12 +88,14 @@ impl Session {
                 Err(error) => error,
             };
             let again = match error.engine.as_deref() {
-                Some(EngineError::PortTaken { port, .. }) if (first || how.move_ports) && attempt < TRIES => {
+                Some(EngineError::PortTaken { port, .. }) if (first || how.move_ports) && binds < BINDS => {
+                    binds += 1;
                     self.quarantine(*port)?;
                     true
                 }
                 // Ports stay; addresses are nobody's promise while no network is there.
-                Some(EngineError::PoolOverlap { .. }) if attempt < TRIES => {
+                Some(EngineError::PoolOverlap { .. }) if overlaps < OVERLAPS => {
+                    overlaps += 1;
                     let range = self.move_range()?;
                     if first {
                         self.clear(&held.instance)?;
@@ -109,7 +114,6 @@ impl Session {
             avoid.extend(self.unlease(&held.instance)?);
             held.instance = self.store.instance_by_id(held.instance.id)?;
         }
-        Err(Error::new(Kind::Failed, "apply", "gave up"))
     }
 
     fn quarantine(&self, port: Option<u16>) -> Result<()> {
