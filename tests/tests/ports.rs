@@ -34,11 +34,19 @@ fn next_slot(world: &World) -> u64 {
     up["slot"].as_u64().unwrap()
 }
 
+/// These tests tell which slot comes next, so no two of them may take slots at a time.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    // A test that failed left nothing behind that the next one would see.
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 fn a_foreign_listener_is_named_and_its_slot_passed_over() {
     if !docker_is_there() {
         return;
     }
+    let _alone = alone();
     let world = World::with(&[("compose.yaml", COMPOSE)]);
     world.run(["up"]).ok();
     let own = format!("process {}", std::process::id());
@@ -90,6 +98,7 @@ fn a_port_that_is_taken_later_is_named_and_let_go_of_only_when_asked() {
     if !docker_is_there() {
         return;
     }
+    let _alone = alone();
     let world = World::with(&[("compose.yaml", COMPOSE)]);
     world.run(["up"]).ok();
     let address = world.address("main", "web", 8080);
@@ -142,6 +151,7 @@ fn parallel_ups_get_disjoint_blocks_of_ports_and_addresses_and_all_run() {
     if !docker_is_there() {
         return;
     }
+    let _alone = alone();
     let world = World::with(&[("compose.yaml", COMPOSE)]);
     // The revision is there first, so that what is raced for is slots and addresses.
     world.run(["up"]).ok();
@@ -182,7 +192,16 @@ fn parallel_ups_get_disjoint_blocks_of_ports_and_addresses_and_all_run() {
     let running = listed["instances"].as_array().unwrap().iter().filter(|row| row["state"] == "running").count();
     assert_eq!(running, AT_ONCE + 1);
     for number in 0..AT_ONCE {
-        assert!(http_get(&world.address(&format!("p{number}"), "web", 8080), "/").is_some(), "p{number}");
+        let address = world.address(&format!("p{number}"), "web", 8080);
+        // The service has no health: that it runs does not say that it listens yet.
+        let answers = (0..40).any(|_| {
+            let answer = http_get(&address, "/");
+            if answer.is_none() {
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            answer.is_some()
+        });
+        assert!(answers, "p{number} at {address}");
     }
     assert!(took < Duration::from_secs(280), "{AT_ONCE} at once took {took:?}");
     std::thread::scope(|scope| {
@@ -200,6 +219,7 @@ fn p35_ports_are_published_on_loopback_alone() {
     if !docker_is_there() {
         return;
     }
+    let _alone = alone();
     let world = World::with(&[
         (
             "compose.yaml",
