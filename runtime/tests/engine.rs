@@ -279,9 +279,19 @@ async fn logs_come_whole_and_their_end_is_true() {
     let of = |side: LogSide| {
         lines.iter().filter(|line| line.stream == side).map(|line| line.bytes.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(of(LogSide::Out), [b"out | one".to_vec(), vec![b'x'; 40_000], b"no end".to_vec()]);
+    // A line without an end is written when the container ends; engine 20.10 may end the stream before it.
+    let whole = [b"out | one".to_vec(), vec![b'x'; 40_000], b"no end".to_vec()];
+    let followed = of(LogSide::Out);
+    assert!(followed.len() >= 2 && whole.starts_with(&followed), "{} lines", followed.len());
     assert_eq!(of(LogSide::Err), [b"err".to_vec()]);
     assert!(lines.iter().all(|line| line.time.as_deref().is_some_and(|time| time.ends_with('Z'))), "{lines:?}");
+    let again: Vec<_> = engine
+        .logs(&id, &LogRequest::default())
+        .map(|line| line.expect("a line"))
+        .filter(|line| std::future::ready(line.stream == LogSide::Out))
+        .collect()
+        .await;
+    assert!(again.iter().map(|line| &line.bytes).eq(whole.iter()), "{} lines", again.len());
     let last = LogRequest { tail: Some(1), ..Default::default() };
     let tail: Vec<_> = engine.logs(&id, &last).collect().await;
     assert_eq!(tail.len(), 1);
