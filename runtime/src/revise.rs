@@ -101,6 +101,7 @@ impl Session {
             };
             store.add_sighting(revision.id, &sighting)?;
             let last = LastReading {
+        let written = written_files(&stack.inputs, &checkout.folder);
                 inputs: stack.inputs,
                 environment: environment.name.to_string(),
                 revision: revision.number.0,
@@ -111,6 +112,7 @@ impl Session {
             if let Some(memo) = &memo {
                 store.remember(&memo_key(&checkout.folder), memo)?;
             }
+                files: Some(written.clone()),
             Ok(Committed { workspace, environment, revision, new })
         })?;
         if committed.workspace.name != wanted {
@@ -332,6 +334,17 @@ pub(crate) fn drafted(content: &Content) -> Result<Draft> {
     let model = model_of(content)?;
     let input = Input {
         manifest: &content.manifest,
+/// What a person wrote, by path and digest: the manifest, the stack's modules and the compose files. Files of values
+/// (`.env`, `env_file`) are not among them: they may hold secrets, which are never hashed plainly.
+fn written_files(inputs: &source::Inputs, folder: &Path) -> String {
+    let yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    let files = inputs.files.iter().filter(|(path, _)| yaml(path)).filter_map(|(path, digest)| {
+        let path = path.strip_prefix(folder).unwrap_or(path);
+        Some((path.display().to_string(), serde_json::Value::from(digest.as_deref()?)))
+    });
+    sidestack_topology::revision::canonical(&serde_json::Value::Object(files.collect()))
+}
+
         modules: &modules,
         model: model.as_ref(),
         builds: &content.builds,

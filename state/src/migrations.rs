@@ -16,7 +16,7 @@ use crate::home::beside;
 pub(crate) type Migration = &'static str;
 
 /// Every migration there is, the first one making an empty file a store.
-pub(crate) const ALL: &[Migration] = &[include_str!("schema/v1.sql")];
+pub(crate) const ALL: &[Migration] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
 
 /// `application_id` of a store, so that another program's database is told apart: `SIDE`.
 pub(crate) const APPLICATION: i32 = 0x5349_4445;
@@ -85,6 +85,11 @@ mod tests {
         store.ensure_workspace("repo:/shop", &"shop".parse().unwrap()).unwrap();
     }
 
+    /// Every migration there is and then some.
+    fn with(more: &[Migration]) -> &'static [Migration] {
+        Box::leak([ALL, more].concat().into_boxed_slice())
+    }
+
     fn tables(home: &Path) -> Vec<String> {
         let raw = Connection::open(home.join("store.db")).unwrap();
         let mut list = raw.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1").unwrap();
@@ -95,15 +100,15 @@ mod tests {
     fn an_old_store_is_migrated_and_its_copy_is_kept() {
         let home = tempfile::tempdir().unwrap();
         old_store(home.path());
-        let list: &[Migration] = Box::leak(Box::new([ALL[0], SECOND]));
+        let list = with(&[SECOND]);
         let store = Opening { migrations: list, ..Opening::default() }.open(home.path()).unwrap();
         assert_eq!(store.workspaces().unwrap().len(), 1);
         drop(store);
         assert!(tables(home.path()).contains(&"extra".to_owned()));
         // The copy is a whole store of the old version, and as private as the store.
-        let copy = home.path().join("store.db.v1");
+        let copy = home.path().join(format!("store.db.v{}", newest(ALL)));
         let raw = Connection::open(&copy).unwrap();
-        assert_eq!(version(&raw).unwrap(), 1);
+        assert_eq!(version(&raw).unwrap(), newest(ALL));
         let shops: i64 = raw.query_row("SELECT count(*) FROM workspace", [], |row| row.get(0)).unwrap();
         assert_eq!(shops, 1);
         #[cfg(unix)]
@@ -112,7 +117,9 @@ mod tests {
             assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
         }
         // And the older program now refuses it.
-        assert!(matches!(Store::open(home.path()), Err(StoreError::TooNew { found: 2, supported: 1, .. })));
+        let refused = Store::open(home.path()).unwrap_err();
+        let StoreError::TooNew { found, supported, .. } = refused else { panic!("{refused}") };
+        assert_eq!((found, supported), (newest(ALL) + 1, newest(ALL)));
     }
 
     #[test]
@@ -121,11 +128,37 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             old_store(home.path());
             let before = tables(home.path());
-            let list: &[Migration] = Box::leak(Box::new([ALL[0], SECOND, last]));
+            let list = with(&[SECOND, last]);
             assert!(Opening { migrations: list, ..Opening::default() }.open(home.path()).is_err());
             assert_eq!(tables(home.path()), before);
             assert_eq!(Store::open(home.path()).unwrap().workspaces().unwrap().len(), 1);
         }
+    }
+
+    /// What version 1 knew is read after the migration, and what it did not know is empty.
+    #[test]
+    fn data_of_version_1_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let old = Opening { migrations: &ALL[..1], ..Opening::default() }.open(home.path()).unwrap();
+        let workspace = old.ensure_workspace("repo:/shop", &"shop".parse().unwrap()).unwrap();
+        let environment = old.ensure_environment(workspace.id, &"dev".parse().unwrap()).unwrap().id;
+        let (revision, _) = old.commit_revision(environment, "{}", None).unwrap();
+        drop(old);
+        let raw = Connection::open(home.path().join("store.db")).unwrap();
+        raw.execute_batch(&format!(
+            "INSERT INTO sighting (revision, branch, folder, seen) VALUES ({}, 'main', '/shop', 1);
+             INSERT INTO offset_of VALUES ({environment}, 'port', 'db/5432/0', 0);",
+            revision.id
+        ))
+        .unwrap();
+        drop(raw);
+        let store = Store::open(home.path()).unwrap();
+        let seen = store.sightings(revision.id).unwrap();
+        assert_eq!((seen.len(), seen[0].branch.as_deref(), seen[0].files.as_deref()), (1, Some("main"), None));
+        let keys = [("db/5432/0".to_owned(), 1), ("web/80/0*2".to_owned(), 2)];
+        let offsets = store.wide_offsets(environment, "port", &keys, 3).unwrap();
+        assert_eq!(offsets.into_values().collect::<Vec<_>>(), [0, 1]);
+        assert!(store.consents(workspace.id).unwrap().is_empty());
     }
 
     #[test]
@@ -138,7 +171,7 @@ mod tests {
         let middle = bytes.len() / 2 / 4096 * 4096;
         bytes[middle..middle + 4096].fill(0xA5);
         fs::write(&path, &bytes).unwrap();
-        let list: &[Migration] = Box::leak(Box::new([ALL[0], SECOND]));
+        let list = with(&[SECOND]);
         let refused = Opening { migrations: list, ..Opening::default() }.open(home.path()).unwrap_err();
         assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), bytes);

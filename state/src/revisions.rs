@@ -62,6 +62,8 @@ pub struct Sighting {
     pub dirty: Option<bool>,
     /// The checkout.
     pub folder: PathBuf,
+    /// The manifest and the compose files that were read: SHA-256 by path, as canonical JSON.
+    pub files: Option<String>,
     /// When.
     pub seen: Timestamp,
 }
@@ -150,14 +152,14 @@ impl Store {
 
     /// Notes where the content was seen. `false` when the same was noted before (at whatever time).
     pub fn add_sighting(&self, revision_id: i64, sighting: &Sighting) -> Result<bool> {
-        let Sighting { branch, commit, dirty, folder, seen } = sighting;
+        let Sighting { branch, commit, dirty, folder, files, seen } = sighting;
         let folder = Folder::of(folder);
         let known = |connection: &Connection| -> Result<bool> {
             let mut same = connection.prepare(
                 "SELECT 1 FROM sighting
-                 WHERE revision = ?1 AND branch IS ?2 AND commit_id IS ?3 AND dirty IS ?4 AND folder = ?5",
+                 WHERE revision = ?1 AND branch IS ?2 AND commit_id IS ?3 AND dirty IS ?4 AND folder = ?5 AND files IS ?6",
             )?;
-            Ok(same.exists(params![revision_id, branch, commit, dirty, folder])?)
+            Ok(same.exists(params![revision_id, branch, commit, dirty, folder, files])?)
         };
         if self.read(known)? {
             return Ok(false);
@@ -168,9 +170,9 @@ impl Store {
             }
             connection
                 .execute(
-                    "INSERT INTO sighting (revision, branch, commit_id, dirty, folder, seen)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                    params![revision_id, branch, commit, dirty, folder, Time(*seen)],
+                    "INSERT INTO sighting (revision, branch, commit_id, dirty, folder, files, seen)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    params![revision_id, branch, commit, dirty, folder, files, Time(*seen)],
                 )
                 .parent("revision", revision_id)?;
             Ok(true)
@@ -181,7 +183,7 @@ impl Store {
     pub fn sightings(&self, revision_id: i64) -> Result<Vec<Sighting>> {
         self.read(|connection| {
             let mut list = connection.prepare(
-                "SELECT branch, commit_id, dirty, folder, seen FROM sighting WHERE revision = ?1 ORDER BY id",
+                "SELECT branch, commit_id, dirty, folder, seen, files FROM sighting WHERE revision = ?1 ORDER BY id",
             )?;
             let rows = list.query_map([revision_id], |row| {
                 Ok(Sighting {
@@ -190,6 +192,7 @@ impl Store {
                     dirty: row.get(2)?,
                     folder: row.get::<_, Folder>(3)?.0,
                     seen: row.get::<_, Time>(4)?.0,
+                    files: row.get(5)?,
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)

@@ -150,27 +150,43 @@ impl Store {
         keys: &[String],
         limit: u16,
     ) -> Result<BTreeMap<String, u16>> {
+        let keys: Vec<(String, u16)> = keys.iter().map(|key| (key.clone(), 1)).collect();
+        self.wide_offsets(environment_id, kind, &keys, limit)
+    }
+
+    /// As [`Store::offsets`], for keys that have several numbers each: those from the one that is given on.
+    ///
+    /// # Errors
+    /// [`StoreError::OffsetsExhausted`] names the first key for which no place was wide enough.
+    pub fn wide_offsets(
+        &self,
+        environment_id: i64,
+        kind: &str,
+        keys: &[(String, u16)],
+        limit: u16,
+    ) -> Result<BTreeMap<String, u16>> {
         let known = self.known_offsets(environment_id, kind)?;
-        if keys.iter().all(|key| known.contains_key(key)) {
+        if keys.iter().all(|(key, _)| known.contains_key(key)) {
             return Ok(chosen(&known, keys));
         }
         self.write(|connection| {
             let mut known = offsets_of(connection, environment_id, kind)?;
-            let mut taken: BTreeSet<u16> = known.values().copied().collect();
-            for key in keys {
+            let mut taken = taken(connection, environment_id, kind)?;
+            for (key, width) in keys {
                 if known.contains_key(key) {
                     continue;
                 }
-                let free = (0..limit)
-                    .find(|offset| !taken.contains(offset))
+                let fits = |first: &u16| (*first..first + width).all(|number| !taken.contains(&number));
+                let free = (0..(limit + 1).saturating_sub(*width))
+                    .find(fits)
                     .ok_or_else(|| StoreError::OffsetsExhausted { kind: kind.to_owned(), key: key.clone(), limit })?;
                 connection
                     .execute(
-                        "INSERT INTO offset_of (environment, kind, key, number) VALUES (?1, ?2, ?3, ?4)",
-                        params![environment_id, kind, key, free],
+                        "INSERT INTO offset_of (environment, kind, key, number, width) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        params![environment_id, kind, key, free, width],
                     )
                     .parent("environment", environment_id)?;
-                taken.insert(free);
+                taken.extend(free..free + width);
                 known.insert(key.clone(), free);
             }
             Ok(chosen(&known, keys))
@@ -219,6 +235,18 @@ fn offsets_of(connection: &Connection, environment: i64, kind: &str) -> Result<B
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn chosen(known: &BTreeMap<String, u16>, keys: &[String]) -> BTreeMap<String, u16> {
-    keys.iter().filter_map(|key| Some((key.clone(), *known.get(key)?))).collect()
+/// Every number that some key has.
+fn taken(connection: &Connection, environment: i64, kind: &str) -> Result<BTreeSet<u16>> {
+    let mut list = connection.prepare("SELECT number, width FROM offset_of WHERE environment = ?1 AND kind = ?2")?;
+    let rows = list.query_map(params![environment, kind], |row| Ok((row.get::<_, u16>(0)?, row.get::<_, u16>(1)?)))?;
+    let mut taken = BTreeSet::new();
+    for row in rows {
+        let (first, width) = row?;
+        taken.extend(first..first.saturating_add(width));
+    }
+    Ok(taken)
+}
+
+fn chosen(known: &BTreeMap<String, u16>, keys: &[(String, u16)]) -> BTreeMap<String, u16> {
+    keys.iter().filter_map(|(key, _)| Some((key.clone(), *known.get(key)?))).collect()
 }

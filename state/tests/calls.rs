@@ -334,6 +334,19 @@ fn offsets_are_all_given_or_none() {
 }
 
 #[test]
+fn wide_keys_have_their_numbers_side_by_side() {
+    let fixture = fixture();
+    let (store, environment) = (&fixture.store, fixture.environment);
+    let wide = |list: &[(&str, u16)]| list.iter().map(|(key, width)| ((*key).to_owned(), *width)).collect::<Vec<_>>();
+    store.offsets(environment, "port", &["a".to_owned()], 10).unwrap();
+    let given = store.wide_offsets(environment, "port", &wide(&[("web*3", 3), ("b", 1), ("web*4", 4)]), 10).unwrap();
+    assert_eq!((given["web*3"], given["b"], given["web*4"]), (1, 4, 5));
+    let refused = store.wide_offsets(environment, "port", &wide(&[("c", 1), ("d", 1)]), 10).unwrap_err();
+    assert!(matches!(&refused, StoreError::OffsetsExhausted { key, .. } if key == "d"), "{refused}");
+    assert_eq!(store.wide_offsets(environment, "port", &wide(&[("c", 1)]), 10).unwrap()["c"], 9);
+}
+
+#[test]
 fn several_writes_are_one_and_a_failed_one_inside_is_undone_alone() {
     let Fixture { store, workspace, home: _home, .. } = fixture();
     let scope = Scope::Workspace(workspace.id);

@@ -37,6 +37,7 @@ fn sighting() -> Sighting {
         dirty: Some(false),
         folder: "/src/shop".into(),
         seen: "2026-01-02T03:04:05.678901234Z".parse().unwrap(),
+        files: Some("{}".to_owned()),
     }
 }
 
