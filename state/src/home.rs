@@ -19,6 +19,8 @@ pub(crate) struct Home {
     pub(crate) folder: PathBuf,
     pub(crate) database: PathBuf,
     pub(crate) writer: PathBuf,
+    /// A folder, made by the first writer.
+    pub(crate) queue: PathBuf,
     pub(crate) install_id: PathBuf,
     pub(crate) machine_key: PathBuf,
 }
@@ -29,6 +31,7 @@ impl Home {
             folder: folder.to_owned(),
             database: folder.join("store.db"),
             writer: folder.join("writer.lock"),
+            queue: folder.join("writer.queue"),
             install_id: folder.join("install-id"),
             machine_key: folder.join("machine.key"),
         }
@@ -52,11 +55,11 @@ impl Home {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                create_folder(folder).map_err(StoreError::io("create", folder))?;
+                private_folders().recursive(true).create(folder).map_err(StoreError::io("create", folder))?;
             }
             Err(error) => return Err(StoreError::io("read", folder)(error)),
         }
-        restrict(folder, 0o700)
+        restrict(folder, 0o700).map(|_| ())
     }
 
     /// Makes the files that exist private.
@@ -66,7 +69,23 @@ impl Home {
         for file in own.into_iter().chain(&companions) {
             match restrict(file, 0o600) {
                 Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-                other => other?,
+                other => drop(other?),
+            }
+        }
+        self.tighten_queue()
+    }
+
+    /// One look, when all is well: nobody else gets at files in a folder of 0700, whatever their own mode.
+    fn tighten_queue(&self) -> Result<()> {
+        let folder = &self.queue;
+        // Something else of that name, or a link to somebody's folder, is not ours to change.
+        if !fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_dir()) || !restrict(folder, 0o700)? {
+            return Ok(());
+        }
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                // One that cannot be changed (made by root, say) is shut in by now.
+                let _ = restrict(&entry.path(), 0o600);
             }
         }
         Ok(())
@@ -108,6 +127,17 @@ pub(crate) fn open_private(path: &Path) -> Result<File> {
     let file = options.open(path).map_err(StoreError::io("open", path))?;
     own(&file).map_err(StoreError::io("restrict", path))?;
     Ok(file)
+}
+
+/// Makes a private folder in one that is there. Another process may make it at the same time.
+pub(crate) fn make_private_folder(path: &Path) -> Result<()> {
+    match private_folders().create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(StoreError::io("create", path)(error));
+        }
+        _ => {}
+    }
+    restrict(path, 0o700).map(|_| ())
 }
 
 /// What a small file holds; it is made from `fresh` when it is missing.
@@ -170,20 +200,23 @@ fn own(file: &File) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn create_folder(folder: &Path) -> io::Result<()> {
+fn private_folders() -> fs::DirBuilder {
     use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700);
+    builder
 }
 
-/// Sets exactly `mode`, but only where it differs: a read-only disk stays readable.
+/// Sets exactly `mode`, but only where it differs: a read-only disk stays readable. Tells whether it did.
 #[cfg(unix)]
-pub(crate) fn restrict(path: &Path, mode: u32) -> Result<()> {
+pub(crate) fn restrict(path: &Path, mode: u32) -> Result<bool> {
     use std::os::unix::fs::PermissionsExt;
     let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
     if meta.permissions().mode() & 0o7777 == mode {
-        return Ok(());
+        return Ok(false);
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(StoreError::io("restrict", path))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(StoreError::io("restrict", path))?;
+    Ok(true)
 }
 
 /// Like `/tmp`: the sticky bit on a folder that everybody may write to.
@@ -202,13 +235,13 @@ fn own(_: &File) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn create_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
+fn private_folders() -> fs::DirBuilder {
+    fs::DirBuilder::new()
 }
 
 #[cfg(not(unix))]
-pub(crate) fn restrict(path: &Path, _: u32) -> Result<()> {
-    fs::metadata(path).map(|_| ()).map_err(StoreError::io("read", path))
+pub(crate) fn restrict(path: &Path, _: u32) -> Result<bool> {
+    fs::metadata(path).map(|_| false).map_err(StoreError::io("read", path))
 }
 
 #[cfg(not(unix))]

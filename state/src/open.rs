@@ -69,7 +69,7 @@ impl Store {
         }
         files.prepare()?;
         let kept = {
-            let _place = lock::acquire(&files.writer, &files.database, lock::LIMIT)?;
+            let _place = lock::acquire(&files, lock::LIMIT)?;
             let kept = set_aside(&files)?;
             opening.create(&files)?;
             kept
@@ -89,7 +89,7 @@ impl Opening<'_> {
         if !exists(&files.database)? {
             // Before the lock, so that a loss leaves not even a lock file.
             refuse_loss(&files)?;
-            let _place = lock::acquire(&files.writer, &files.database, lock::LIMIT)?;
+            let _place = lock::acquire(&files, lock::LIMIT)?;
             if !exists(&files.database)? {
                 refuse_loss(&files)?;
                 self.create(&files)?;
@@ -185,7 +185,7 @@ impl Opening<'_> {
         // Finds a bad page when it is read rather than when it is written back.
         connection.pragma_update(None, "cell_size_check", true)?;
         if migrations::version(&connection)? < migrations::newest(self.migrations) {
-            let _place = lock::acquire(&files.writer, &files.database, lock::LIMIT)?;
+            let _place = lock::acquire(files, lock::LIMIT)?;
             migrations::migrate(&connection, &files.database, self.migrations)?;
         }
         let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;

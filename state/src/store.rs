@@ -83,7 +83,7 @@ impl Store {
         if self.writing.get() {
             return self.nested(work);
         }
-        let _place = lock::acquire(&self.home.writer, &self.home.database, lock::LIMIT)?;
+        let _place = lock::acquire(&self.home, lock::LIMIT)?;
         let _flag = Flag::raise(&self.writing);
         self.read(|connection| {
             let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use sidestack_state::{Store, StoreError};
@@ -27,16 +27,27 @@ fn fill(store: &Store) {
         .unwrap();
 }
 
-/// Every file of a folder with its bytes, mode and time of change.
+/// All that a folder holds, folders and what they hold included.
+fn contents(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(contents(&entry.path()));
+        }
+        found.push(entry.path());
+    }
+    found
+}
+
+/// All that a folder holds with its bytes (none for a folder), mode and time of change.
 fn picture(folder: &Path) -> BTreeMap<String, (Vec<u8>, u32, i64, i64)> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    files
-        .map(|entry| {
-            let meta = entry.metadata().unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            (name, (fs::read(entry.path()).unwrap(), meta.mode(), meta.mtime(), meta.mtime_nsec()))
-        })
-        .collect()
+    let pairs = contents(folder).into_iter().map(|path| {
+        let meta = fs::metadata(&path).unwrap();
+        let bytes = if meta.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
+        let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+        (name, (bytes, meta.mode(), meta.mtime(), meta.mtime_nsec()))
+    });
+    pairs.collect()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -45,13 +56,13 @@ fn mode(path: &Path) -> u32 {
 
 fn assert_private(home: &Path) {
     assert_eq!(mode(home), 0o700);
-    let mut seen = 0;
-    for entry in fs::read_dir(home).unwrap() {
-        let path = entry.unwrap().path();
-        assert_eq!(mode(&path), 0o600, "{}", path.display());
-        seen += 1;
+    let all = contents(home);
+    for path in &all {
+        let right = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(path), right, "{}", path.display());
     }
-    assert!(seen >= 4, "{seen} files");
+    // The database, the id, the key, the gate, and the queue with its counter and a place.
+    assert!(all.len() >= 7, "{all:?}");
 }
 
 #[test]
@@ -74,12 +85,75 @@ fn files_that_were_loose_are_made_private() {
     fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
     filled(&home);
     assert_private(&home);
-    for entry in fs::read_dir(&home).unwrap() {
-        fs::set_permissions(entry.unwrap().path(), fs::Permissions::from_mode(0o666)).unwrap();
+    for path in contents(&home) {
+        let loose = if path.is_dir() { 0o777 } else { 0o666 };
+        fs::set_permissions(path, fs::Permissions::from_mode(loose)).unwrap();
     }
     let store = Store::open(&home).unwrap();
     store.remember("k", "v").unwrap();
     assert_private(&home);
+}
+
+#[test]
+fn a_queue_that_nobody_may_enter_is_entered_again() {
+    let root = tempfile::tempdir().unwrap();
+    let home = root.path().join("sidestack");
+    filled(&home);
+    fs::set_permissions(home.join("writer.queue"), fs::Permissions::from_mode(0o000)).unwrap();
+    Store::open(&home).unwrap().remember("k", "v").unwrap();
+    assert_private(&home);
+}
+
+#[test]
+fn reading_leaves_the_writers_queue_alone() {
+    let home = tempfile::tempdir().unwrap();
+    filled(home.path());
+    let queue = home.path().join("writer.queue");
+    let read = || {
+        let store = Store::open(home.path()).unwrap();
+        assert_eq!(store.workspaces().unwrap().len(), 1);
+        store.snapshot(|store| store.environments(1)).unwrap();
+        store.verify().unwrap();
+    };
+    let before = picture(&queue);
+    assert!(before.contains_key("next"), "{before:?}");
+    read();
+    assert_eq!(picture(&queue), before);
+    fs::remove_dir_all(&queue).unwrap();
+    read();
+    assert!(!queue.exists());
+}
+
+#[test]
+fn a_store_without_a_writers_queue_is_written_to() {
+    let home = tempfile::tempdir().unwrap();
+    filled(home.path());
+    let queue = home.path().join("writer.queue");
+    let write_and_read = |value: &str| {
+        let store = Store::open(home.path()).unwrap();
+        store.remember("k", value).unwrap();
+        assert_eq!(store.recall("k").unwrap().as_deref(), Some(value));
+    };
+    // Not a folder: nothing can be made in it, and it is left as it is.
+    fs::remove_dir_all(&queue).unwrap();
+    fs::write(&queue, "somebody's").unwrap();
+    fs::set_permissions(&queue, fs::Permissions::from_mode(0o644)).unwrap();
+    write_and_read("beside a file");
+    assert_eq!((fs::read(&queue).unwrap().as_slice(), mode(&queue)), (&b"somebody's"[..], 0o644));
+    // A link may lead to somebody's folder, whose mode is not ours to change.
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(&queue).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), &queue).unwrap();
+    write_and_read("beside a link");
+    assert_eq!(mode(elsewhere.path()), 0o755);
+    // Read-only, after the store was opened (opening would mend that).
+    fs::remove_file(&queue).unwrap();
+    fs::create_dir(&queue).unwrap();
+    let store = Store::open(home.path()).unwrap();
+    fs::set_permissions(&queue, fs::Permissions::from_mode(0o500)).unwrap();
+    store.remember("k", "read-only").unwrap();
+    assert_eq!(store.recall("k").unwrap().as_deref(), Some("read-only"));
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn processes_that_make_the_store_at_once_agree_on_it() {
     assert_eq!(ids.len(), 1, "{ids:?}");
     let left: BTreeSet<String> =
         fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    let own = ["install-id", "machine.key", "store.db", "writer.lock"].map(str::to_owned);
+    let own = ["install-id", "machine.key", "store.db", "writer.lock", "writer.queue"].map(str::to_owned);
     assert_eq!(left, BTreeSet::from(own));
 }
 
@@ -273,10 +273,13 @@ fn a_store_made_under_any_umask_is_private() {
         assert!(output.status.success(), "{umask}: {}", String::from_utf8_lossy(&output.stderr));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         assert_eq!(mode(&home), 0o700, "umask {umask}");
-        for entry in fs::read_dir(&home).unwrap() {
-            let path = entry.unwrap().path();
-            assert_eq!(mode(&path), 0o600, "umask {umask}: {}", path.display());
+        let queue = home.join("writer.queue");
+        let entries = [&home, &queue].into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let right = if path == queue { 0o700 } else { 0o600 };
+            assert_eq!(mode(&path), right, "umask {umask}: {}", path.display());
         }
+        assert!(queue.join("next").exists(), "umask {umask}");
     }
 }
 
