@@ -78,7 +78,7 @@ impl Rendered {
             format!("${{_SS{number}?}}")
         };
         yaml::write_edited(&self.model, &mut |text| {
-            if text.contains(['$', secret::OPEN]) {
+            if text.contains('$') || secret::holds(text) {
                 Cow::Owned(secret::replace(text, &mut fill, escape))
             } else {
                 Cow::Borrowed(text)

@@ -45,6 +45,9 @@ impl Encoding {
 
     /// A text in this encoding; tokens inside it keep their meaning.
     pub fn apply(self, text: &str) -> String {
+        if !holds(text) {
+            return self.fill(text);
+        }
         let inner = parts(text).fold(String::new(), |mut inner, part| {
             match part {
                 Part::Text(text) => inner.push_str(&self.escape(text)),
@@ -67,7 +70,7 @@ impl Encoding {
         match self {
             Self::Raw => text.to_owned(),
             Self::Url => {
-                let mut out = String::new();
+                let mut out = String::with_capacity(text.len());
                 for byte in text.bytes() {
                     if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
                         out.push(char::from(byte));
@@ -154,7 +157,13 @@ fn sole(text: &str) -> Option<Part<'_>> {
 
 /// Whether a text holds a secret.
 pub fn holds(text: &str) -> bool {
-    text.contains(OPEN)
+    private(text) && text.contains(OPEN)
+}
+
+/// Whether a text may hold one of the characters of tokens and placeholders: they
+/// all begin with this byte, which hardly any other text has.
+pub(crate) fn private(text: &str) -> bool {
+    text.as_bytes().contains(&0xEE)
 }
 
 /// Whether the JSON of a value holds one of the characters of tokens and
@@ -179,7 +188,7 @@ pub(crate) fn marked(value: &impl serde::Serialize) -> bool {
 
 /// Whether a text has the characters that only tokens may have.
 pub fn forged(text: &str) -> bool {
-    text.contains([OPEN, CLOSE])
+    private(text) && text.contains([OPEN, CLOSE])
 }
 
 /// The text with each secret replaced by what `fill` makes of it.

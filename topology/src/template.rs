@@ -5,8 +5,15 @@
 //! with escapes), `sql` (single quotes). Secrets pass through as tokens, see
 //! [`crate::secret`], so a template never holds a value.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use minijinja::value::{Object, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 use serde::Serialize;
+use serde_json::{Map, Value as Json};
 
 use crate::secret::Encoding;
 
@@ -32,23 +39,35 @@ impl Default for Templates {
     }
 }
 
-/// Templates that are rendered again and again, compiled once.
-pub(crate) struct Prepared<'s>(Environment<'s>);
+/// Templates that are rendered again and again, taken apart or compiled once.
+pub(crate) struct Prepared<'s> {
+    environment: Environment<'s>,
+    plain: RefCell<HashMap<&'s str, Option<Plain<'s>>>>,
+}
 
 impl<'s> Prepared<'s> {
-    /// What cannot be compiled says so when it is rendered.
-    pub(crate) fn new(templates: impl Iterator<Item = &'s str>) -> Self {
+    /// `longer` are those that the short way is not enough for. What cannot be
+    /// compiled says so when it is rendered.
+    pub(crate) fn new(longer: impl Iterator<Item = &'s str>) -> Self {
         let mut environment = environment();
-        for template in templates {
+        for template in longer {
             // The text is its own name.
             drop(environment.add_template(template, template));
         }
-        Self(environment)
+        Self { environment, plain: RefCell::default() }
     }
 
     /// As [`Templates::render`].
-    pub(crate) fn render(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
-        render(&self.0, template, context)
+    pub(crate) fn render(&self, template: &'s str, context: &Context) -> Result<String, TemplateError> {
+        if !template.contains('{') {
+            return Ok(template.to_owned());
+        }
+        let mut plain = self.plain.borrow_mut();
+        let plain = plain.entry(template).or_insert_with(|| Plain::parse(template));
+        match plain.as_ref().and_then(|plain| plain.fill(context)) {
+            Some(text) => Ok(text),
+            None => compile(&self.environment, template, context),
+        }
     }
 }
 
@@ -90,96 +109,178 @@ pub fn variable_name(name: &str) -> String {
 }
 
 /// What a template may read; made once and used for many templates.
-#[derive(Clone)]
-pub struct Context(minijinja::Value);
+#[derive(Debug, Clone)]
+pub struct Context(Arc<Names>);
+
+/// Names with their values, above those of another context. The compiler's own
+/// kind of value is made of a name only when a compiled template reads it.
+#[derive(Debug)]
+struct Names {
+    own: Map<String, Json>,
+    below: Option<Context>,
+}
 
 impl Context {
-    /// A context of any map-like value.
+    /// A context of any map-like value; of anything else an empty one.
     pub fn new(values: impl Serialize) -> Self {
-        Self(minijinja::Value::from(minijinja::value::Serde(values)))
+        Self::of(serde_json::to_value(values).unwrap_or_default(), None)
     }
-}
 
-impl Context {
+    /// A context of names that are JSON already.
+    pub(crate) fn of_names(own: Map<String, Json>) -> Self {
+        Self(Arc::new(Names { own, below: None }))
+    }
+
     /// With more names, which go before those that are there.
-    pub fn with(&self, values: impl Serialize) -> Self {
-        let more = minijinja::Value::from(minijinja::value::Serde(values));
-        Self(minijinja::value::merge_maps([self.0.clone(), more]))
+    pub fn with(&self, values: Json) -> Self {
+        Self::of(values, Some(self.clone()))
+    }
+
+    fn of(values: Json, below: Option<Self>) -> Self {
+        let own = match values {
+            Json::Object(own) => own,
+            _ => Map::new(),
+        };
+        Self(Arc::new(Names { own, below }))
+    }
+
+    fn get(&self, name: &str) -> Option<&Json> {
+        let mut at = Some(self);
+        while let Some(context) = at {
+            if let Some(value) = context.0.own.get(name) {
+                return Some(value);
+            }
+            at = context.0.below.as_ref();
+        }
+        None
+    }
+
+    /// As the compiler takes it.
+    fn compiled(&self) -> Value {
+        Value::from_dyn_object(Arc::clone(&self.0))
     }
 }
 
-/// A template of nothing but names and the encoding filters, without the
-/// compiler, which takes most of the time of planning. `None` for anything
-/// else, and for whatever is not there: the compiler says what is wrong.
-fn plain(template: &str, context: &Context) -> Option<String> {
-    let mut out = String::with_capacity(template.len() + 32);
-    let mut rest = template;
-    while let Some(at) = rest.find('{') {
-        let (text, opened) = rest.split_at(at);
-        out.push_str(text);
-        match opened.as_bytes().get(1) {
-            Some(b'{') => {}
-            // Blocks and comments are the compiler's.
-            Some(b'%' | b'#') => return None,
-            _ => {
-                out.push('{');
-                rest = &opened[1..];
-                continue;
-            }
-        }
-        let end = opened.find('}').filter(|end| opened[*end..].starts_with("}}"))?;
-        let (expression, after) = (&opened[2..end], &opened[end + 2..]);
-        let mut steps = expression.split('|').map(str::trim);
-        let mut value = context.0.clone();
-        for step in steps.next()?.split('.') {
-            let (name, index) = match step.strip_suffix(']') {
-                Some(indexed) => indexed.split_once('[').map(|(name, index)| (name, Some(index)))?,
-                None => (step, None),
-            };
-            let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let digits = |c: char| c.is_ascii_digit();
-            if name.is_empty() || !name.chars().all(letters) || name.starts_with(digits) {
-                return None;
-            }
-            value = value.get_attr(name).ok()?;
-            if let Some(index) = index {
-                if !index.chars().all(digits) {
-                    return None;
-                }
-                value = value.get_item_by_index(index.parse().ok()?).ok()?;
-            }
-        }
-        let mut written = match value.as_str() {
-            Some(text) => text.to_owned(),
-            None if value.is_integer() => value.as_i64()?.to_string(),
-            None => return None,
-        };
-        for filter in steps {
-            let encoding = match filter {
-                "url" => Encoding::Url,
-                "quoted" => Encoding::Quoted,
-                "sql" => Encoding::Sql,
-                _ => return None,
-            };
-            written = encoding.apply(&written);
-        }
-        out.push_str(&written);
-        rest = after;
+impl Object for Names {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        Context(Arc::clone(self)).get(key.as_str()?).map(|value| Value::from(Serde(value)))
     }
-    out.push_str(rest);
-    Some(out)
+}
+
+/// A template of nothing but names and the encoding filters, taken apart without
+/// the compiler, which takes most of the time of planning.
+struct Plain<'s>(Vec<Piece<'s>>);
+
+/// A part of it.
+enum Piece<'s> {
+    Text(&'s str),
+    Value { path: Vec<(&'s str, Option<usize>)>, encodings: Vec<Encoding> },
+}
+
+impl<'s> Plain<'s> {
+    /// `None` for anything else.
+    fn parse(template: &'s str) -> Option<Self> {
+        let mut pieces = Vec::new();
+        let mut rest = template;
+        while let Some(at) = rest.find('{') {
+            let (text, opened) = rest.split_at(at);
+            match opened.as_bytes().get(1) {
+                Some(b'{') => pieces.push(Piece::Text(text)),
+                // Blocks and comments are the compiler's.
+                Some(b'%' | b'#') => return None,
+                _ => {
+                    let (brace, after) = rest.split_at(at + 1);
+                    pieces.push(Piece::Text(brace));
+                    rest = after;
+                    continue;
+                }
+            }
+            let end = opened.find('}').filter(|end| opened[*end..].starts_with("}}"))?;
+            let mut steps = opened[2..end].split('|').map(str::trim);
+            let path = steps.next()?.split('.').map(name).collect::<Option<_>>()?;
+            let encodings = steps.map(encoding).collect::<Option<_>>()?;
+            pieces.push(Piece::Value { path, encodings });
+            rest = &opened[end + 2..];
+        }
+        pieces.push(Piece::Text(rest));
+        Some(Self(pieces))
+    }
+
+    /// `None` when a value is not there or neither text nor number: the compiler
+    /// says what is wrong.
+    fn fill(&self, context: &Context) -> Option<String> {
+        let mut out = String::new();
+        for piece in &self.0 {
+            let (path, encodings) = match piece {
+                Piece::Text(text) => {
+                    out.push_str(text);
+                    continue;
+                }
+                Piece::Value { path, encodings } => (path, encodings),
+            };
+            let mut value: Option<&Json> = None;
+            for (name, index) in path {
+                let named = match value {
+                    None => context.get(name)?,
+                    Some(value) => value.as_object()?.get(*name)?,
+                };
+                value = Some(match index {
+                    None => named,
+                    Some(index) => named.as_array()?.get(*index)?,
+                });
+            }
+            let value = value?;
+            let mut written = match value.as_str() {
+                Some(text) => Cow::Borrowed(text),
+                None => Cow::Owned(value.as_i64()?.to_string()),
+            };
+            for encoding in encodings {
+                written = Cow::Owned(encoding.apply(&written));
+            }
+            out.push_str(&written);
+        }
+        Some(out)
+    }
+}
+
+/// A name, perhaps with an index.
+fn name(step: &str) -> Option<(&str, Option<usize>)> {
+    let (name, index) = match step.strip_suffix(']') {
+        Some(indexed) => indexed.split_once('[').map(|(name, index)| (name, Some(index)))?,
+        None => (step, None),
+    };
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.is_empty() || !name.bytes().all(letter) || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let Some(index) = index else { return Some((name, None)) };
+    let index = index.bytes().all(|byte| byte.is_ascii_digit()).then_some(index)?;
+    Some((name, Some(index.parse().ok()?)))
+}
+
+fn encoding(filter: &str) -> Option<Encoding> {
+    match filter {
+        "url" => Some(Encoding::Url),
+        "quoted" => Some(Encoding::Quoted),
+        "sql" => Some(Encoding::Sql),
+        _ => None,
+    }
 }
 
 fn render(environment: &Environment<'_>, template: &str, context: &Context) -> Result<String, TemplateError> {
     if !template.contains('{') {
         return Ok(template.to_owned());
     }
-    if let Some(text) = plain(template, context) {
-        return Ok(text);
+    match Plain::parse(template).and_then(|plain| plain.fill(context)) {
+        Some(text) => Ok(text),
+        None => compile(environment, template, context),
     }
+}
+
+fn compile(environment: &Environment<'_>, template: &str, context: &Context) -> Result<String, TemplateError> {
     let rendered = match environment.get_template(template) {
-        Ok(prepared) => prepared.render(context.0.clone()),
-        Err(_) => environment.render_str(template, context.0.clone()),
+        Ok(prepared) => prepared.render(context.compiled()),
+        Err(_) => environment.render_str(template, context.compiled()),
     };
     rendered.map_err(|error| {
         let detail = error.detail().map(str::to_owned);
@@ -261,7 +362,7 @@ mod tests {
             "{{ n|url }}",
             "\n{{ a }}\n",
         ] {
-            let compiled = templates.0.render_str(template, context.0.clone());
+            let compiled = templates.0.render_str(template, context.compiled());
             match templates.render(template, &context) {
                 Ok(text) => assert_eq!(text, compiled.unwrap(), "{template}"),
                 Err(_) => assert!(compiled.is_err(), "{template}"),
@@ -269,6 +370,7 @@ mod tests {
         }
         let more = context.with(json!({"a": "z", "m": 1}));
         assert_eq!(templates.render("{{ a }}{{ m }}{{ o.k }}", &more).unwrap(), "z1q\"'");
+        assert_eq!(templates.render("{% if m %}{{ a }}{{ m }}{{ o.k }}{% endif %}", &more).unwrap(), "z1q\"'");
     }
 
     #[test]

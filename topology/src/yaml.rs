@@ -55,7 +55,7 @@ pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
 
 /// The first character of a text that only tokens and placeholders may have.
 pub fn reserved(text: &str) -> Option<char> {
-    text.chars().find(|c| is_reserved(*c))
+    if crate::secret::private(text) { text.chars().find(|c| is_reserved(*c)) } else { None }
 }
 
 fn is_reserved(c: char) -> bool {
@@ -246,15 +246,29 @@ fn scalar(value: &Value, edit: &mut Edit<'_>, out: &mut String) {
     }
 }
 
+/// The bytes of which a bare text may consist.
+const BARE: [bool; 256] = {
+    let mut bare = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let c = byte as u8;
+        bare[byte] = c.is_ascii_alphanumeric()
+            || matches!(
+                c,
+                b'_' | b'.' | b'/' | b'@' | b'$' | b'{' | b'}' | b'?' | b'-' | b'=' | b'+' | b',' | b'(' | b')' | b':'
+            );
+        byte += 1;
+    }
+    bare
+};
+
 /// A text, bare when nothing in it means anything to YAML, else in double quotes.
 fn word(text: &str, out: &mut String) {
-    let first = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '/' | '$'));
-    let inner = |c: char| {
-        c.is_ascii_alphanumeric()
-            || matches!(c, '_' | '.' | '/' | '@' | '$' | '{' | '}' | '?' | '-' | '=' | '+' | ',' | '(' | ')')
-    };
+    let first = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'/' | b'$');
     // A colon is a separator only before white space and at the end.
-    let bare = first && text.chars().all(|c| inner(c) || c == ':') && !text.ends_with(':');
+    let bytes = text.as_bytes();
+    let bare = bytes.first().is_some_and(first) && bytes.iter().all(|byte| BARE[usize::from(*byte)]);
+    let bare = bare && !text.ends_with(':');
     let meaning = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"];
     let means = |text: &str| text.len() <= 5 && meaning.iter().any(|word| text.eq_ignore_ascii_case(word));
     if bare && !means(text) {

@@ -9,12 +9,20 @@ use crate::{placeholder, yaml};
 
 /// Faults of a model that has its tokens and placeholders already.
 pub(super) fn check(model: &Project, faults: &mut Vec<Diagnostic>) {
-    // Most models are clean, and one look tells.
-    if !secret::marked(model) {
+    // Most models are clean, and one look at the whole text tells. What looks wrong in it is looked for with its place.
+    if serde_json::to_string(model).is_ok_and(|text| is_clean(&text)) {
         return;
     }
     let mut path = Vec::new();
     walk(&serde_json::to_value(model).unwrap_or_default(), &mut path, faults);
+}
+
+/// Whether a JSON text has placeholders at most, and whole ones. None reaches from one text of it into the next.
+fn is_clean(text: &str) -> bool {
+    if text.contains("u0000") {
+        return false;
+    }
+    !secret::private(text) || wrong(text).is_none() && !secret::holds(text)
 }
 
 fn walk(value: &Value, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
@@ -70,4 +78,40 @@ fn wrong(text: &str) -> Option<&'static str> {
             yaml::reserved(&rest).map(|_| RESERVED)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::secret::{Encoding, token};
+
+    fn piece() -> impl Strategy<Value = String> {
+        let tokens = [token("env:X", Encoding::Raw), placeholder::PROJECT.to_owned(), placeholder::CHECKOUT.to_owned()];
+        let strange = ["\u{E0F0}", "\u{E0F1}", "\u{E0F2}", "\u{E0F3}", "\0", "\\u0000", "\u{EE00}", "plain", "\""];
+        let strange = strange.map(str::to_owned);
+        prop_oneof![3 => proptest::sample::select(tokens.to_vec()), 1 => proptest::sample::select(strange.to_vec())]
+    }
+
+    proptest! {
+        #[test]
+        fn the_look_at_the_whole_finds_what_the_walk_finds(
+            key in proptest::collection::vec(piece(), 0..3),
+            value in proptest::collection::vec(piece(), 0..4),
+            other in proptest::collection::vec(piece(), 0..3),
+        ) {
+            let model = json!({"services": {"web": {"environment": {key.concat(): value.concat(), "z": other.concat()}}}});
+            let project: Project = serde_json::from_value(model).unwrap();
+            let mut walked = Vec::new();
+            walk(&serde_json::to_value(&project).unwrap(), &mut Vec::new(), &mut walked);
+            if is_clean(&serde_json::to_string(&project).unwrap()) {
+                prop_assert_eq!(&walked, &[]);
+            }
+            let mut found = Vec::new();
+            check(&project, &mut found);
+            prop_assert_eq!(found, walked);
+        }
+    }
 }

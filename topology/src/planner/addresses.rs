@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Draft, Resolved};
 use crate::diagnostic::Diagnostic;
+use crate::module::Port;
 use crate::names::{ResourceName, Slot};
 use crate::plan::{Placement, Plan, PlannedPort, Publish};
+use crate::template::Context;
 
 /// Every port binds here: `localhost` may mean IPv6, where nothing is published.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
@@ -65,6 +67,15 @@ pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic
     }
 }
 
+/// Where a module's port is published.
+pub(super) fn port_of<'a>(plan: &'a Plan, service: &str, port: &Port) -> Option<&'a PlannedPort> {
+    // They stand in the order of what is published, which begins with the service.
+    let first = plan.ports.partition_point(|planned| planned.publish.service.as_str() < service);
+    let own = plan.ports[first..].iter().take_while(|planned| planned.publish.service == service);
+    own.into_iter()
+        .find(|planned| planned.publish.container_port == port.port && planned.publish.protocol == port.protocol)
+}
+
 /// Who asks for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vantage {
@@ -85,11 +96,7 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
         let (host, number) = match vantage {
             Vantage::Container => (service.clone(), port.port),
             Vantage::Host => {
-                let found = plan.ports.iter().find(|planned| {
-                    planned.publish.service == *service
-                        && planned.publish.container_port == port.port
-                        && planned.publish.protocol == port.protocol
-                });
+                let found = port_of(plan, service, port);
                 (LOOPBACK.to_owned(), found.map_or(0, |planned| planned.host_port))
             }
         };
@@ -102,7 +109,7 @@ pub(super) fn of_resource(plan: &Plan, resource: &Resolved, vantage: Vantage) ->
 }
 
 /// What every template of a resource sees.
-pub(super) fn context(name: &ResourceName, resource: &Resolved) -> serde_json::Map<String, Value> {
+pub(super) fn context(name: &ResourceName, resource: &Resolved) -> Context {
     let ports: serde_json::Map<String, Value> =
         resource.module.ports.iter().map(|(key, port)| (key.clone(), Value::from(port.port))).collect();
     let value = json!({
@@ -116,7 +123,7 @@ pub(super) fn context(name: &ResourceName, resource: &Resolved) -> serde_json::M
         "services": resource.services,
     });
     match value {
-        Value::Object(map) => map,
-        _ => serde_json::Map::new(),
+        Value::Object(names) => Context::of_names(names),
+        _ => Context::of_names(serde_json::Map::new()),
     }
 }

@@ -1,13 +1,15 @@
 //! The variables that resources give their clients, for each vantage.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::addresses::{self, Vantage};
+use super::fragment::Texts;
 use super::{Draft, Resolved};
 use crate::diagnostic::Diagnostic;
 use crate::names::ResourceName;
 use crate::plan::Plan;
-use crate::template::{Context, Templates, variable_name};
+use crate::template::{Context, variable_name};
 
 type Values = BTreeMap<String, String>;
 
@@ -19,20 +21,12 @@ pub(super) struct Clients {
 
 impl Clients {
     /// Renders them; two resources that give one name are a fault.
-    pub(super) fn new(draft: &Draft, plan: &Plan, faults: &mut Vec<Diagnostic>) -> Self {
-        let templates = Templates::default();
-        let base = |(name, resource)| Context::new(addresses::context(name, resource));
-        let bases: BTreeMap<&ResourceName, Context> =
-            draft.resources.iter().map(|entry| (entry.0, base(entry))).collect();
+    pub(super) fn new<'a>(draft: &'a Draft, texts: &Texts<'a>, plan: &Plan, faults: &mut Vec<Diagnostic>) -> Self {
         let all = |vantage: Vantage, faults: &mut Vec<Diagnostic>| -> BTreeMap<_, _> {
-            draft
-                .resources
-                .iter()
-                .map(|(name, resource)| {
-                    let values = client(name, resource, (vantage, &bases[name]), plan, &templates, faults);
-                    (name.clone(), values)
-                })
-                .collect()
+            let resources = draft.resources.iter();
+            let client =
+                |(name, resource)| Some((Clone::clone(name), client(name, resource, vantage, texts, plan, faults)?));
+            resources.filter_map(client).collect()
         };
         let inside = all(Vantage::Container, faults);
         // The templates are the same, so their faults would be told twice.
@@ -61,25 +55,28 @@ impl Clients {
     }
 }
 
-fn client(
+fn client<'a>(
     name: &ResourceName,
-    resource: &Resolved,
-    (vantage, base): (Vantage, &Context),
+    resource: &'a Resolved,
+    vantage: Vantage,
+    texts: &Texts<'a>,
     plan: &Plan,
-    templates: &Templates,
     faults: &mut Vec<Diagnostic>,
-) -> Values {
-    let context = base.with(addresses::of_resource(plan, resource, vantage));
+) -> Option<Values> {
+    let context = texts.contexts.get(name)?.with(addresses::of_resource(plan, resource, vantage));
     let prefix = variable_name(name.as_str());
     let variables = &resource.module.variables;
     let mut all = Values::new();
-    let mut render = |key: String, template: &str, context: &Context| {
-        let fault = match templates.render(template, context) {
+    let mut render = |key: String, template: &'a str, context: &Context| {
+        let fault = match texts.templates.render(template, context) {
             // An empty value says nothing: a cache without a password has no `CACHE_PASSWORD`.
             Ok(value) if value.is_empty() => return,
-            Ok(value) => match all.insert(key.clone(), value) {
-                None => return,
-                Some(_) => format!("two variables of `{name}` would be called `{key}`"),
+            Ok(value) => match all.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(value);
+                    return;
+                }
+                Entry::Occupied(entry) => format!("two variables of `{name}` would be called `{}`", entry.key()),
             },
             Err(error) => format!("module `{}`, variable `{key}`: {error}", resource.module.name),
         };
@@ -100,10 +97,11 @@ fn client(
     if resource.conventional {
         for (key, template) in &variables.conventional {
             // A resource called `database` gives `DATABASE_URL` already.
-            if !variables.prefixed.keys().any(|own| format!("{prefix}_{own}") == *key) {
+            let own = key.strip_prefix(&prefix).and_then(|rest| rest.strip_prefix('_'));
+            if !own.is_some_and(|own| variables.prefixed.contains_key(own)) {
                 render(key.clone(), template, &context);
             }
         }
     }
-    all
+    Some(all)
 }

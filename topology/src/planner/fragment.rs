@@ -1,6 +1,6 @@
 //! A resource's module becomes Compose services.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -9,16 +9,35 @@ use super::addresses;
 use super::{Draft, Resolved};
 use crate::compose::{Mount, PortMapping, Service};
 use crate::diagnostic::Diagnostic;
-use crate::module::Fragment;
+use crate::module::{Fragment, Module};
 use crate::names::ResourceName;
 use crate::plan::{After, Delivery, Plan, PlannedResource, PlannedService, Provisioning};
 use crate::template::{Context, Prepared};
 
-pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
-    let templates = Prepared::new(texts(draft));
+/// The modules' templates, and what those of each resource see.
+pub(super) struct Texts<'a> {
+    pub(super) templates: Prepared<'a>,
+    pub(super) contexts: BTreeMap<&'a ResourceName, Context>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn new(draft: &'a Draft) -> Self {
+        let context = |(name, resource)| (name, addresses::context(name, resource));
+        Self { templates: Prepared::new(files(draft)), contexts: draft.resources.iter().map(context).collect() }
+    }
+}
+
+/// The longer texts of the modules: those that the short way is not enough for.
+fn files(draft: &Draft) -> impl Iterator<Item = &str> {
+    let modules: BTreeMap<&str, &Module> =
+        draft.resources.values().map(|resource| (resource.module.name.as_str(), &*resource.module)).collect();
+    modules.into_values().flat_map(|module| module.files.values()).map(|file| file.content.as_str())
+}
+
+pub(super) fn services<'a>(draft: &'a Draft, texts: &Texts<'a>, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
     for (name, resource) in &draft.resources {
-        let context = Context::new(addresses::context(name, resource));
-        let mut maker = Maker { name, resource, templates: &templates, context, faults };
+        let Some(context) = texts.contexts.get(name) else { continue };
+        let mut maker = Maker { name, resource, templates: &texts.templates, context, faults };
         for (key, fragment) in &resource.module.services {
             let Some(service) = resource.services.get(key) else {
                 continue;
@@ -42,28 +61,20 @@ pub(super) fn services(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnost
     }
 }
 
-/// The longer texts of the modules: those that the short way is not enough for.
-fn texts(draft: &Draft) -> impl Iterator<Item = &str> {
-    let modules = draft.resources.values().map(|resource| &resource.module);
-    let files = modules.flat_map(|module| module.files.values());
-    files.map(|file| file.content.as_str()).collect::<BTreeSet<_>>().into_iter()
-}
-
-struct Maker<'a> {
+struct Maker<'a, 'f> {
     name: &'a ResourceName,
     resource: &'a Resolved,
-    templates: &'a Prepared<'a>,
-    context: Context,
-    faults: &'a mut Vec<Diagnostic>,
+    templates: &'f Prepared<'a>,
+    context: &'f Context,
+    faults: &'f mut Vec<Diagnostic>,
 }
 
-impl Maker<'_> {
-    fn text(&mut self, template: &str) -> String {
-        let context = self.context.clone();
-        self.render(template, &context)
+impl<'a> Maker<'a, '_> {
+    fn text(&mut self, template: &'a str) -> String {
+        self.render(template, self.context)
     }
 
-    fn render(&mut self, template: &str, context: &Context) -> String {
+    fn render(&mut self, template: &'a str, context: &Context) -> String {
         self.templates.render(template, context).unwrap_or_else(|error| {
             let message = format!("module `{}`: {error}", self.resource.module.name);
             self.faults.push(Diagnostic::error(&["resources", self.name.as_str()], message));
@@ -71,7 +82,7 @@ impl Maker<'_> {
         })
     }
 
-    fn service(&mut self, key: &str, service: &str, fragment: &Fragment, plan: &mut Plan) -> PlannedService {
+    fn service(&mut self, key: &str, service: &str, fragment: &'a Fragment, plan: &mut Plan) -> PlannedService {
         let mut compose = Service {
             image: Some(self.text(&fragment.image)),
             command: self.words(&fragment.command),
@@ -114,7 +125,7 @@ impl Maker<'_> {
         }
     }
 
-    fn words(&mut self, templates: &[String]) -> Option<Value> {
+    fn words(&mut self, templates: &'a [String]) -> Option<Value> {
         if templates.is_empty() {
             return None;
         }
@@ -123,17 +134,12 @@ impl Maker<'_> {
 
     fn ports(&self, key: &str, service: &str, compose: &mut Service, plan: &Plan) {
         for port in self.resource.module.ports.values().filter(|port| port.service == key) {
-            let planned = plan.ports.iter().find(|planned| {
-                planned.publish.service == service
-                    && planned.publish.container_port == port.port
-                    && planned.publish.protocol == port.protocol
-            });
-            let Some(planned) = planned else { continue };
+            let Some(planned) = addresses::port_of(plan, service, port) else { continue };
             compose.ports.push(mapping(planned));
         }
     }
 
-    fn health(&mut self, fragment: &Fragment, compose: &mut Service) {
+    fn health(&mut self, fragment: &'a Fragment, compose: &mut Service) {
         let Some(health) = &fragment.healthcheck else {
             return;
         };
@@ -149,7 +155,7 @@ impl Maker<'_> {
         compose.healthcheck = value.as_object().cloned();
     }
 
-    fn plain_keys(&mut self, fragment: &Fragment, compose: &mut Service) {
+    fn plain_keys(&mut self, fragment: &'a Fragment, compose: &mut Service) {
         let rest = &mut compose.rest;
         let text = |rest: &mut crate::compose::Object, key: &str, value: &Option<String>| {
             if let Some(value) = value {
@@ -180,7 +186,7 @@ impl Maker<'_> {
     }
 
     /// Secret files are delivered; the others stand in the tree at a name made of their content.
-    fn files(&mut self, fragment: &Fragment, compose: &mut Service, plan: &mut Plan) -> Vec<Delivery> {
+    fn files(&mut self, fragment: &'a Fragment, compose: &mut Service, plan: &mut Plan) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         for (name, content) in &fragment.secrets {
             let name = self.text(name);
@@ -190,8 +196,9 @@ impl Maker<'_> {
             }
             deliveries.push(Delivery { path: format!("/run/secrets/{name}"), mode: 0o444, uid: 0, gid: 0, content });
         }
+        let resource = self.resource;
         for key in &fragment.files {
-            let Some(file) = self.resource.module.files.get(key).cloned() else {
+            let Some(file) = resource.module.files.get(key) else {
                 continue;
             };
             let (path, content) = (self.text(&file.path), self.text(&file.content));
@@ -217,10 +224,9 @@ impl Maker<'_> {
 
     fn provisions(&mut self, key: &str) -> Vec<Provisioning> {
         let mut all = Vec::new();
-        let module = &self.resource.module;
-        let wanted: BTreeMap<&String, &Vec<String>> = self.resource.provisions.iter().collect();
-        for (kind, provision) in module.provisions.iter().filter(|(_, provision)| provision.service == key) {
-            for name in wanted.get(kind).into_iter().flat_map(|names| names.iter()) {
+        let resource = self.resource;
+        for (kind, provision) in resource.module.provisions.iter().filter(|(_, provision)| provision.service == key) {
+            for name in resource.provisions.get(kind).into_iter().flatten() {
                 let context = self.context.with(json!({ "name": name }));
                 all.push(Provisioning {
                     resource: self.name.clone(),

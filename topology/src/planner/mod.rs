@@ -205,8 +205,9 @@ pub fn place(draft: &Draft, placement: &Placement, layers: &[Layer]) -> (Plan, V
     let mut faults = Vec::new();
     let mut plan = place::skeleton(draft, placement, &mut faults);
     addresses::assign(draft, &mut plan, &mut faults);
-    fragment::services(draft, &mut plan, &mut faults);
-    variables::settle(draft, &mut plan, layers, &mut faults);
+    let texts = fragment::Texts::new(draft);
+    fragment::services(draft, &texts, &mut plan, &mut faults);
+    variables::settle(draft, &texts, &mut plan, layers, &mut faults);
     place::finish(draft, &mut plan, &mut faults);
     variables::exposed(&mut plan);
     if let Err(cycle) = crate::order::order(&plan) {

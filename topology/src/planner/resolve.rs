@@ -28,12 +28,13 @@ pub(super) fn resources(input: Input<'_>, faults: &mut Vec<Diagnostic>) -> BTree
         .filter(|(_, module)| meant(module))
         .map(|(name, module)| (name.as_str(), Arc::new(module.clone())))
         .collect();
+    let templates = Templates::default();
     let mut resolved = BTreeMap::new();
     for (name, request) in &input.manifest.resources {
         let before = faults.len();
-        let found = engine(input.modules, &shared, name, request, faults);
+        let found = engine(input.modules, &shared, &templates, name, request, faults);
         if let Some((module, version, capability)) = found {
-            let resource = settle(name, request, module, version, capability, faults);
+            let resource = settle(&templates, name, request, module, version, capability, faults);
             if faults.len() == before {
                 resolved.insert(name.clone(), resource);
             }
@@ -47,13 +48,14 @@ pub(super) fn resources(input: Input<'_>, faults: &mut Vec<Diagnostic>) -> BTree
 fn engine<'a>(
     modules: &BTreeMap<String, Module>,
     shared: &'a BTreeMap<&str, Arc<Module>>,
+    templates: &Templates,
     name: &ResourceName,
     request: &Request,
     faults: &mut Vec<Diagnostic>,
 ) -> Option<(&'a Arc<Module>, EngineVersion, String)> {
     let at = ["resources", name.as_str(), "engine"];
     let Some(wanted) = &request.engine else {
-        return by_capability(modules, shared, name, request, faults);
+        return by_capability(modules, shared, templates, name, request, faults);
     };
     let (engine, version) = match wanted.split_once('@') {
         Some((engine, version)) => (engine, Some(version)),
@@ -109,6 +111,7 @@ fn version_of(
 fn by_capability<'a>(
     modules: &BTreeMap<String, Module>,
     shared: &'a BTreeMap<&str, Arc<Module>>,
+    templates: &Templates,
     name: &ResourceName,
     request: &Request,
     faults: &mut Vec<Diagnostic>,
@@ -132,7 +135,7 @@ fn by_capability<'a>(
     for module in providers {
         let mut against = Vec::new();
         if let Some(version) = module.versions.first() {
-            settle(name, request, module, version.clone(), capability.to_owned(), &mut against);
+            settle(templates, name, request, module, version.clone(), capability.to_owned(), &mut against);
             if against.is_empty() {
                 return Some((module, version.clone(), capability.to_owned()));
             }
@@ -154,6 +157,7 @@ fn by_capability<'a>(
 
 /// Settings, credentials, provisions and characteristics of a request, checked.
 fn settle(
+    templates: &Templates,
     name: &ResourceName,
     request: &Request,
     module: &Arc<Module>,
@@ -199,7 +203,6 @@ fn settle(
     }
     for (kind, provision) in &module.provisions {
         provisions.entry(kind.clone()).or_insert_with(|| {
-            let templates = Templates::default();
             let context = Context::new(serde_json::json!({ "resource": name.as_str() }));
             let render = |text: &String| {
                 templates.render(text, &context).map_err(|error| {

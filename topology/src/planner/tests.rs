@@ -532,3 +532,23 @@ fn p45_a_revision_keeps_its_own_modules() {
     own.remove("redis");
     assert_eq!(planned(&own), before);
 }
+
+#[test]
+fn every_resource_is_found_at_its_own_port() {
+    let web = json!({"image": "w:1", "ports": [{"target": 80}, {"target": 5432}]});
+    let services = json!({"services": {"da": web, "db-3": web, "zz": web}});
+    let plan =
+        Stack::new("resources: {d: postgres, db: postgres, db-2: postgres, db-2-x: redis, z: postgres}", services)
+            .plan();
+    let mut seen = BTreeSet::new();
+    for (name, resource) in &plan.resources {
+        let main = &resource.services[0];
+        let port = plan.ports.iter().find(|port| port.publish.service == *main).unwrap();
+        let published: Vec<_> = plan.services[main].compose.ports.iter().map(|port| port.published.clone()).collect();
+        assert_eq!(published, [Some(port.host_port.to_string())], "{name}");
+        let url = &plan.host_variables[&format!("{}_URL", crate::template::variable_name(name.as_str()))].value;
+        assert!(url.contains(&format!("127.0.0.1:{}/", port.host_port)), "{name}: {url}");
+        assert!(seen.insert(port.host_port), "{name}");
+    }
+    assert_eq!(seen.len(), 5);
+}

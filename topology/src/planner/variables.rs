@@ -4,9 +4,11 @@
 //! its own, by `inject`, or inside an entry that interpolates it. In the last
 //! case the entry is evaluated again with the values that won.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::client::Clients;
+use super::fragment::Texts;
 use super::{Draft, Input};
 use crate::diagnostic::Diagnostic;
 use crate::interpolate::Template;
@@ -96,23 +98,31 @@ fn check(layers: &[Layer], faults: &mut Vec<Diagnostic>) {
 }
 
 /// A value on its way to a container.
+#[derive(Clone)]
 struct Put<'a> {
     kind: LayerKind,
     origin: &'a str,
     key: &'a str,
-    value: String,
+    value: Cow<'a, str>,
 }
 
-pub(super) fn settle(draft: &Draft, plan: &mut Plan, layers: &[Layer], faults: &mut Vec<Diagnostic>) {
+pub(super) fn settle<'a>(
+    draft: &'a Draft,
+    texts: &Texts<'a>,
+    plan: &mut Plan,
+    layers: &[Layer],
+    faults: &mut Vec<Diagnostic>,
+) {
     check(layers, faults);
     let placement = placement_values(plan);
     let manifest = Layer { kind: LayerKind::Manifest, origin: "sidestack.yaml".to_owned(), values: draft.env.clone() };
-    let clients = Clients::new(draft, plan, faults);
+    let clients = Clients::new(draft, texts, plan, faults);
     // Lowest first; the order of equal kinds is the order they came in.
     let mut user: Vec<&Layer> = std::iter::once(&manifest).chain(layers).collect();
     user.sort_by_key(|layer| layer.kind);
+    let everywhere = everywhere(&user, &placement);
     for name in draft.services.keys() {
-        let offers = offers(draft, name, &user, &placement, &clients);
+        let offers = offers(draft, name, &everywhere, &clients);
         let variables = of_service(draft, plan, name, offers, faults);
         if let Some(service) = plan.services.get_mut(name) {
             service.compose.environment =
@@ -135,28 +145,28 @@ pub(super) fn settle(draft: &Draft, plan: &mut Plan, layers: &[Layer], faults: &
     plan.host_variables = host(draft, &clients, &placement, &user);
 }
 
-/// Everything that a service could be told, lowest first.
-fn offers<'a>(
-    draft: &'a Draft,
-    service: &str,
-    user: &[&'a Layer],
-    placement: &'a BTreeMap<String, String>,
-    clients: &'a Clients,
-) -> Vec<Put<'a>> {
+/// What every service could be told.
+fn everywhere<'a>(user: &[&'a Layer], placement: &'a BTreeMap<String, String>) -> Vec<Put<'a>> {
     let mut offers: Vec<Put<'_>> = Vec::new();
     for layer in user {
         for (key, value) in layer.values.iter().filter(|(key, _)| !is_placement_key(key)) {
-            offers.push(Put { kind: layer.kind, origin: &layer.origin, key, value: value.clone() });
+            offers.push(Put { kind: layer.kind, origin: &layer.origin, key, value: Cow::Borrowed(value) });
         }
     }
     let kind = LayerKind::Placement;
     for (key, value) in placement {
-        offers.push(Put { kind, origin: "placement", key, value: value.clone() });
+        offers.push(Put { kind, origin: "placement", key, value: Cow::Borrowed(value) });
     }
+    offers
+}
+
+/// Everything that a service could be told, lowest first.
+fn offers<'a>(draft: &'a Draft, service: &str, everywhere: &[Put<'a>], clients: &'a Clients) -> Vec<Put<'a>> {
+    let mut offers = everywhere.to_vec();
     let kind = LayerKind::Client;
     for resource in draft.bindings.get(service).into_iter().flatten() {
         for (key, value) in clients.inside(resource) {
-            offers.push(Put { kind, origin: resource.as_str(), key, value: value.clone() });
+            offers.push(Put { kind, origin: resource.as_str(), key, value: Cow::Borrowed(value) });
         }
     }
     offers.sort_by_key(|offer| offer.kind);
@@ -201,7 +211,7 @@ fn interpolated<'a>(draft: &'a Draft, service: &str, offers: &[Put<'a>], faults:
     };
     let set: BTreeMap<&str, &Put<'_>> = offers.iter().map(|offer| (offer.key, offer)).collect();
     let lookup = |name: &str| match set.get(name) {
-        Some(offer) => Some(offer.value.as_str()),
+        Some(offer) => Some(&*offer.value),
         None => draft.interpolation.get(name)?.as_deref(),
     };
     let mut puts = Vec::new();
@@ -213,7 +223,7 @@ fn interpolated<'a>(draft: &'a Draft, service: &str, offers: &[Put<'a>], faults:
         };
         match template.value(&lookup) {
             Ok(value) => {
-                puts.push(Put { kind: winner.kind, origin: winner.origin, key, value });
+                puts.push(Put { kind: winner.kind, origin: winner.origin, key, value: Cow::Owned(value) });
             }
             Err(error) => {
                 let path = ["services", service, "environment", key];
