@@ -9,11 +9,13 @@
 
 mod canary;
 mod containers;
+mod copies;
 mod guard;
 mod proxy;
 
 pub use canary::{Finding, Hunt};
 pub use containers::{Container, containers};
+pub use copies::{COPIES, Copies, HTTPD, Possessions, get, inspect, possessions, stack};
 pub use guard::{Killed, RemovedContainer};
 pub use proxy::Recorder;
 
