@@ -61,8 +61,40 @@ pub struct UpRequest {
     pub files: Vec<PathBuf>,
     /// Profiles to switch on.
     pub profiles: Vec<String>,
+    /// Env files for interpolation in the place of the project's `.env`; a later one wins.
+    pub env_files: Vec<PathBuf>,
+    /// Choices for what is external, and self-addresses that stay; kept for the environment.
+    pub chosen: Chosen,
+    /// Publish the ports that the files name too, where they are free and this is `main`.
+    pub own_ports: bool,
     /// A message for a new revision.
     pub message: Option<String>,
+}
+
+/// What is chosen on the command line for isolation, by the keys of the compose files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// External networks and volumes that are used together.
+    pub share: Vec<String>,
+    /// External volumes of which every instance begins with a copy.
+    pub copy: Vec<String>,
+    /// External networks and volumes of which every instance has its own.
+    pub create: Vec<String>,
+    /// Self-addresses that stay as they are.
+    pub keep: Vec<String>,
+}
+
+/// Something that every copy of a stack would share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trusted {
+    /// Its exact name.
+    pub item: String,
+    /// What it is.
+    pub what: String,
+    /// What a second copy needs.
+    pub answer: sidestack_topology::plan::Answer,
+    /// Whether it was agreed to, for the files as they are.
+    pub agreed: bool,
 }
 
 impl Default for UpRequest {
@@ -80,6 +112,9 @@ impl Default for UpRequest {
             dry_run: false,
             files: Vec::new(),
             profiles: Vec::new(),
+            env_files: Vec::new(),
+            chosen: Chosen::default(),
+            own_ports: true,
             message: None,
         }
     }
@@ -243,6 +278,8 @@ pub struct PlanReport {
     pub revision: Option<RevisionNumber>,
     /// The plan, with a slot that it would get.
     pub plan: Plan,
+    /// What isolation changes in the compose files' model.
+    pub isolation: Vec<sidestack_topology::plan::Change>,
     /// Warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// What would be done.

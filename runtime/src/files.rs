@@ -153,8 +153,8 @@ pub fn confined(base: &Path, relative: &Path) -> Result<PathBuf, FileError> {
     Ok(place)
 }
 
-/// Reads an ordinary file inside `base`, at most `limit` bytes, safe against a link that is swapped in between: after
-/// opening, the place is resolved again, and what was opened must be the very file that is there.
+/// Reads an ordinary file inside `base`, at most `limit` bytes, safe against a link that is swapped in between: the
+/// place that was resolved is opened part by part from the base on, and no part of it may be a link by then.
 ///
 /// # Errors
 /// As [`confined`]; [`FileError::Unfit`] when it is no ordinary file, is larger, or was swapped.
@@ -166,12 +166,14 @@ pub fn read_confined(base: &Path, relative: &Path, limit: u64) -> Result<Vec<u8>
     if !before.is_file() {
         return Err(unfit("is not an ordinary file".into()));
     }
-    let file = File::open(&place).map_err(io_error("read", &place))?;
-    let opened = file.metadata().map_err(io_error("read", &place))?;
-    let again = confined(base, relative)?;
-    let after = fs::symlink_metadata(&again).map_err(io_error("read", &again))?;
-    if again != place || (opened.dev(), opened.ino()) != (after.dev(), after.ino()) {
-        return Err(unfit("changed while it was being opened".into()));
+    let root = fs::canonicalize(base).map_err(io_error("find the folder", base))?;
+    let within = place.strip_prefix(&root).map_err(|_| unfit("changed while it was being opened".into()))?;
+    let file = open_within(&root, within).map_err(|cause| match rustix::io::Errno::from_io_error(&cause) {
+        Some(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => unfit("changed while it was being opened".into()),
+        _ => io_error("read", &place)(cause),
+    })?;
+    if !file.metadata().map_err(io_error("read", &place))?.is_file() {
+        return Err(unfit("is not an ordinary file".into()));
     }
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io_error("read", &place))?;
@@ -179,6 +181,22 @@ pub fn read_confined(base: &Path, relative: &Path, limit: u64) -> Result<Vec<u8>
         return Err(unfit(format!("is larger than {limit} bytes")));
     }
     Ok(bytes)
+}
+
+/// Opens a file for reading, each part of its path from an open folder, and follows no link.
+fn open_within(root: &Path, within: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let mut at = File::open(root)?;
+    let mut parts = within.iter().peekable();
+    while let Some(part) = parts.next() {
+        // Without blocking, should it be a pipe by now.
+        let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        if parts.peek().is_some() {
+            flags |= OFlags::DIRECTORY;
+        }
+        at = rustix::fs::openat(&at, part, flags, Mode::empty())?.into();
+    }
+    Ok(at)
 }
 
 #[cfg(test)]
@@ -299,7 +317,15 @@ mod tests {
         fs::write(dir.path().join("evil/f"), "evil").unwrap();
         symlink("../evil", dir.path().join("base/link")).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);
+        /// Ends the other thread also when an assertion fails.
+        struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
         std::thread::scope(|scope| {
+            let _stop = Stop(&stop);
             scope.spawn(|| {
                 // `d` is by turns the folder and a link out of the base.
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -310,13 +336,12 @@ mod tests {
                 }
             });
             let mut good = 0;
-            for _ in 0..3000 {
+            for _ in 0..20_000 {
                 if let Ok(bytes) = read_confined(&base, Path::new("d/f"), 100) {
                     assert_eq!(bytes, b"good");
                     good += 1;
                 }
             }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
             assert!(good > 0, "the file was never readable");
         });
     }

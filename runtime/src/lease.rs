@@ -16,6 +16,9 @@ use crate::error::{Error, Kind, Result};
 use crate::ports::{self, HolderKind, Protocol};
 use crate::session::Session;
 
+/// The first of them.
+pub(crate) const FIRST_RANGE: &str = "10.231";
+
 /// The private ranges that are tried, in order: a /16 for all slots together.
 const RANGES: [(u8, u8); 12] = [
     (10, 231),
@@ -38,21 +41,28 @@ struct Machine {
     subnets: Vec<ports::Network>,
 }
 
+/// The keys of a draft's ports, with how many each has.
+pub(crate) fn port_keys(draft: &Draft) -> Vec<(String, u16)> {
+    let mut keys: Vec<(String, u16)> =
+        draft.publishes.iter().map(|publish| (publish.key(), publish.replicas.max(1))).collect();
+    keys.dedup();
+    keys
+}
+
 impl Session {
     /// Gives an instance all that its draft needs: port and network numbers of
     /// the environment, a slot, a part of the address range.
     ///
     /// `avoid` are slots that turned out badly just now.
     pub(crate) fn lease(&self, instance: &Instance, draft: &Draft, avoid: &BTreeSet<Slot>) -> Result<Instance> {
-        let mut keys: Vec<String> = draft.publishes.iter().map(sidestack_topology::plan::Publish::key).collect();
-        keys.dedup();
+        let keys = port_keys(draft);
         let too_many = |error: Error, what: &str| error.hint(format!("an instance has room for {what}"));
         self.store
-            .offsets(instance.environment, "port", &keys, Slot::PORTS)
+            .wide_offsets(instance.environment, "port", &keys, Slot::PORTS)
             .map_err(|error| too_many(error.into(), "100 published ports"))?;
         self.store
             .offsets(instance.environment, "network", &place::network_keys(draft), place::MAX_NETWORKS)
-            .map_err(|error| too_many(error.into(), "9 networks"))?;
+            .map_err(|error| too_many(error.into(), &format!("{} networks", place::MAX_NETWORKS)))?;
         if instance.slot.is_some() {
             return Ok(self.store.instance_by_id(instance.id)?);
         }

@@ -21,6 +21,8 @@ pub struct Observed {
     pub volumes: Vec<Volume>,
     /// What has a name that the project needs and is not this store's: `volume x`.
     pub foreign: Vec<String>,
+    /// External networks and volumes that are not there: kind, key, real name.
+    pub absent: Vec<(&'static str, String, String)>,
     /// Local images by the name that was asked for; `None` when there is none.
     pub images: BTreeMap<String, Option<Image>>,
 }
@@ -124,8 +126,24 @@ pub(crate) async fn complete(
         stores(labels) && labels.get(INSTANCE_LABEL).is_some_and(|id| id == instance_id)
     };
     if let Some(plan) = plan {
-        let wanted: BTreeSet<&str> = plan.networks.values().filter_map(|network| network.name.as_deref()).collect();
-        let kept: BTreeSet<&str> = plan.volumes.values().filter_map(|volume| volume.name.as_deref()).collect();
+        let (own_nets, outer_nets): (Vec<_>, Vec<_>) = plan.networks.iter().partition(|(_, network)| !network.external);
+        let (own_vols, outer_vols): (Vec<_>, Vec<_>) = plan.volumes.iter().partition(|(_, volume)| !volume.external);
+        let wanted: BTreeSet<&str> = own_nets.into_iter().filter_map(|(_, network)| network.name.as_deref()).collect();
+        let kept: BTreeSet<&str> = own_vols.into_iter().filter_map(|(_, volume)| volume.name.as_deref()).collect();
+        // Those of others must be there; Compose would find out in the middle.
+        let copied = plan.copies.iter().map(|(key, name)| ("volume", key.clone(), name.clone()));
+        let outer_nets =
+            outer_nets.into_iter().map(|(key, network)| ("network", key, network.name.as_ref().unwrap_or(key)));
+        let outer_vols =
+            outer_vols.into_iter().map(|(key, volume)| ("volume", key, volume.name.as_ref().unwrap_or(key)));
+        let outer = outer_nets.chain(outer_vols).map(|(kind, key, name)| (kind, key.clone(), name.clone()));
+        observed.absent = outer
+            .chain(copied)
+            .filter(|(kind, _, name)| match *kind {
+                "network" => !networks.iter().any(|network| network.name == *name),
+                _ => !volumes.iter().any(|volume| volume.name == *name),
+            })
+            .collect();
         let containers = project.iter().filter(|c| !ours(&c.labels)).map(|c| format!("container `{}`", c.name));
         let nets = networks
             .iter()

@@ -4,7 +4,7 @@
 //! [`crate::decide`] see what differs from what would be applied now. Digests
 //! cover secrets by a keyed hash, never by value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,9 @@ pub(crate) struct Record {
     pub(crate) address: Option<String>,
     /// Anonymous volumes, which Compose attaches by name from the second create on.
     pub(crate) anonymous: Vec<String>,
+    /// Names of volumes whose copy was finished.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) copied: BTreeSet<String>,
     /// Resources by name: the data format that their volumes have.
     #[serde(default)]
     pub(crate) formats: BTreeMap<String, DataFormat>,
@@ -89,8 +92,8 @@ impl Record {
 
     /// What a removed instance's record says of the data that it left: nothing of its containers is true any more.
     pub(crate) fn inherited(text: &str) -> Self {
-        let Self { volumes, anonymous, formats, .. } = Self::parse(text);
-        Self { volumes, anonymous, formats, ..Self::default() }
+        let Self { volumes, anonymous, formats, copied, .. } = Self::parse(text);
+        Self { volumes, anonymous, formats, copied, ..Self::default() }
     }
 
     /// As it is kept.

@@ -9,16 +9,19 @@ use sidestack_catalog as catalog;
 use sidestack_state::{Environment, Instance, Revision, Sighting, Workspace};
 use sidestack_topology::compose::Project;
 use sidestack_topology::diagnostic::{Diagnostic, Severity, has_errors};
+use sidestack_topology::manifest::IsolationChoices;
 use sidestack_topology::module::Module;
 use sidestack_topology::names::{self, RevisionNumber, WorkspaceName};
 use sidestack_topology::plan::{Placement, Plan};
 use sidestack_topology::planner::{self, Draft, Input};
 use sidestack_topology::revision::Content;
 
+use crate::api::Chosen;
 use crate::error::{Error, Kind, Result};
 use crate::faults;
 use crate::report::Event;
 use crate::session::Session;
+use crate::sharing;
 use crate::source::{self, Checkout, Inputs, Memo, ReadRequest, Stack};
 
 /// How long git may take to say whether a work tree is clean.
@@ -43,8 +46,12 @@ pub(crate) struct Planned {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reading<'a> {
     pub(crate) environment: Option<&'a str>,
+    /// The folder that the command is run in.
+    pub(crate) from: Option<&'a Path>,
     pub(crate) files: &'a [PathBuf],
     pub(crate) profiles: &'a [String],
+    pub(crate) env_files: &'a [PathBuf],
+    pub(crate) chosen: Option<&'a Chosen>,
 }
 
 /// The last reading of a folder: as long as its inputs are unchanged, reading
@@ -57,10 +64,23 @@ struct LastReading {
 }
 
 impl Reading<'_> {
-    fn key(&self, folder: &Path) -> String {
-        let files = self.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(":");
-        let profiles = self.profiles.join(",");
-        format!("reading:{}:{}:{files}:{profiles}", folder.display(), self.environment.unwrap_or_default())
+    /// Where relative paths of the command line start: where it is typed, as everywhere. What is read elsewhere, for a
+    /// target, has its own folder's.
+    fn base(&self, checkout: &Checkout) -> PathBuf {
+        let from = self.from.and_then(|from| std::fs::canonicalize(from).ok());
+        from.filter(|from| from.starts_with(&checkout.folder)).unwrap_or_else(|| checkout.folder.clone())
+    }
+
+    fn key(&self, checkout: &Checkout) -> String {
+        let base = self.base(checkout);
+        let list = |files: &[PathBuf]| {
+            files.iter().map(|file| base.join(file).display().to_string()).collect::<Vec<_>>().join(":")
+        };
+        let (files, env_files, profiles) = (list(self.files), list(self.env_files), self.profiles.join(","));
+        let (folder, environment) = (checkout.folder.display(), self.environment.unwrap_or_default());
+        let chosen = self.chosen.filter(|chosen| **chosen != Chosen::default());
+        let chosen = chosen.map(|chosen| format!("{chosen:?}")).unwrap_or_default();
+        format!("reading:{folder}:{environment}:{files}:{profiles}:{env_files}:{chosen}")
     }
 }
 
@@ -87,32 +107,33 @@ impl Session {
             None => None,
         };
         let memo = serde_json::to_string(&stack.memo).ok();
+        let written = written_files(&stack.inputs, &checkout.folder);
         // One transaction, so one wait for the disk; git was asked before it, since the writer's place is held.
         let committed = self.store.atomically(|store| -> Result<Committed> {
             let workspace = store.ensure_workspace(&checkout.identity, &wanted)?;
             let environment = store.ensure_environment(workspace.id, &stack.environment)?;
+            Self::remember_choices(store, environment.id, &stack.chosen)?;
             let (revision, new) = store.commit_revision(environment.id, &content.to_canonical_json(), message)?;
             let sighting = Sighting {
                 branch: repository.and_then(|r| r.branch.clone()),
                 commit: repository.and_then(|r| r.commit.clone()),
                 dirty,
                 folder: checkout.folder.clone(),
+                files: Some(written.clone()),
                 seen: jiff::Timestamp::now(),
             };
             store.add_sighting(revision.id, &sighting)?;
             let last = LastReading {
-        let written = written_files(&stack.inputs, &checkout.folder);
                 inputs: stack.inputs,
                 environment: environment.name.to_string(),
                 revision: revision.number.0,
             };
             if let Ok(text) = serde_json::to_string(&last) {
-                store.remember(&reading.key(&checkout.folder), &text)?;
+                store.remember(&reading.key(checkout), &text)?;
             }
             if let Some(memo) = &memo {
                 store.remember(&memo_key(&checkout.folder), memo)?;
             }
-                files: Some(written.clone()),
             Ok(Committed { workspace, environment, revision, new })
         })?;
         if committed.workspace.name != wanted {
@@ -125,8 +146,14 @@ impl Session {
         Ok(committed)
     }
 
+    /// The environment of a stack that was read, when the store has it.
+    fn known_environment(&self, checkout: &Checkout, stack: &Stack) -> Result<Option<Environment>> {
+        let Some(workspace) = self.store.workspace_by_identity(&checkout.identity)? else { return Ok(None) };
+        Ok(self.store.environments(workspace.id)?.into_iter().find(|e| e.name == stack.environment))
+    }
+
     fn known_reading(&self, checkout: &Checkout, reading: Reading<'_>) -> Result<Option<Committed>> {
-        let Some(text) = self.store.recall(&reading.key(&checkout.folder))? else { return Ok(None) };
+        let Some(text) = self.store.recall(&reading.key(checkout))? else { return Ok(None) };
         let Ok(last) = serde_json::from_str::<LastReading>(&text) else { return Ok(None) };
         if !last.inputs.unchanged(&self.env, self.store.machine_key()) {
             return Ok(None);
@@ -152,10 +179,12 @@ impl Session {
             compose: compose.as_ref().ok().copied(),
             machine_key: self.store.machine_key(),
             memo: &memo,
+            base: &reading.base(checkout),
             files: reading.files,
             profiles: reading.profiles,
+            env_files: reading.env_files,
         };
-        let stack = match self.wait(async { Ok(source::read(&request).await) })? {
+        let mut stack = match self.wait(async { Ok(source::read(&request).await) })? {
             Ok(stack) => stack,
             Err(source::SourceError::NoCompose(_)) => {
                 return Err(compose
@@ -164,6 +193,17 @@ impl Session {
             }
             Err(error) => return Err(error.into()),
         };
+        for note in &stack.notes {
+            self.note(note.as_str());
+        }
+        let typed = sharing::typed(reading.chosen.unwrap_or(&Chosen::default()), stack.model.as_ref())?;
+        let remembered = match self.known_environment(checkout, &stack)? {
+            Some(environment) => self.remembered(environment.id)?,
+            None => IsolationChoices::default(),
+        };
+        stack.manifest.isolation =
+            sharing::merged(&stack.manifest.isolation, &remembered, &typed, stack.model.as_ref());
+        stack.chosen = typed;
         let mut faults = stack.diagnostics.clone();
         let modules = modules_of(&stack, &mut faults);
         let builds: BTreeMap<String, String> =
@@ -238,6 +278,7 @@ impl Session {
             networks: self.store.known_offsets(instance.environment, "network")?,
             checkout: instance.checkout.as_deref().unwrap_or(Path::new("/")).display().to_string(),
             files: self.tree(&project).join("files").display().to_string(),
+            own_ports: self.store.own_ports(instance.id)?,
         })
     }
 
@@ -314,6 +355,17 @@ impl Session {
     }
 }
 
+/// What a person wrote, by path and digest: the manifest, the stack's modules and the compose files. Files of values
+/// (`.env`, `env_file`) are not among them: they may hold secrets, which are never hashed plainly.
+fn written_files(inputs: &source::Inputs, folder: &Path) -> String {
+    let yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    let files = inputs.files.iter().filter(|(path, _)| yaml(path)).filter_map(|(path, digest)| {
+        let path = path.strip_prefix(folder).unwrap_or(path);
+        Some((path.display().to_string(), serde_json::Value::from(digest.as_deref()?)))
+    });
+    sidestack_topology::revision::canonical(&serde_json::Value::Object(files.collect()))
+}
+
 /// A revision's text as content.
 pub(crate) fn content_of(revision: &Revision) -> Result<Content> {
     Content::from_json(&revision.content)
@@ -334,17 +386,6 @@ pub(crate) fn drafted(content: &Content) -> Result<Draft> {
     let model = model_of(content)?;
     let input = Input {
         manifest: &content.manifest,
-/// What a person wrote, by path and digest: the manifest, the stack's modules and the compose files. Files of values
-/// (`.env`, `env_file`) are not among them: they may hold secrets, which are never hashed plainly.
-fn written_files(inputs: &source::Inputs, folder: &Path) -> String {
-    let yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    let files = inputs.files.iter().filter(|(path, _)| yaml(path)).filter_map(|(path, digest)| {
-        let path = path.strip_prefix(folder).unwrap_or(path);
-        Some((path.display().to_string(), serde_json::Value::from(digest.as_deref()?)))
-    });
-    sidestack_topology::revision::canonical(&serde_json::Value::Object(files.collect()))
-}
-
         modules: &modules,
         model: model.as_ref(),
         builds: &content.builds,
@@ -356,7 +397,7 @@ fn written_files(inputs: &source::Inputs, folder: &Path) -> String {
     if has_errors(&faults) { Err(Error::invalid(faults)) } else { Ok(draft) }
 }
 
-fn model_of(content: &Content) -> Result<Option<Project>> {
+pub(crate) fn model_of(content: &Content) -> Result<Option<Project>> {
     let Some(model) = &content.model else { return Ok(None) };
     serde_json::from_value(model.clone()).map(Some).map_err(|error| {
         Error::new(Kind::Failed, "revision", format!("the compose model of the revision cannot be read: {error}"))

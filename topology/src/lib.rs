@@ -12,7 +12,7 @@ pub mod diagnostic;
 pub mod diff;
 pub mod graph;
 pub mod interpolate;
-mod isolation;
+pub mod isolation;
 pub mod manifest;
 pub mod module;
 pub mod names;

@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::compose::{Condition, Network, Service, Volume};
+use crate::isolation::Claims;
 use crate::module::Protocol;
 use crate::names::{ResourceName, RevisionNumber, Slot, Target};
 
@@ -36,6 +38,8 @@ pub struct Placement {
     pub checkout: String,
     /// The folder that holds the tree's config files.
     pub files: String,
+    /// The files' own ports that are published beside the leased ones.
+    pub own_ports: BTreeSet<u16>,
 }
 
 /// The planned instance.
@@ -59,8 +63,14 @@ pub struct Plan {
     pub ports: Vec<PlannedPort>,
     /// Config files of the tree: name (content-addressed) and content.
     pub files: BTreeMap<String, String>,
-    /// What isolation changed in the compose files' services.
-    pub changes: Vec<Change>,
+    /// Which rule of isolation changed what, see [`crate::isolation::report`].
+    pub claims: Claims,
+    /// Values of the compose files that isolation rewrote, by service and variable.
+    pub rewritten: BTreeMap<String, BTreeMap<String, Original>>,
+    /// What every copy would share.
+    pub shared: Vec<Shared>,
+    /// Volumes that begin with a copy: by key, the real name of what is copied.
+    pub copies: BTreeMap<String, String>,
     /// Variables that Docker will hold in its container config although they hold a secret.
     pub exposed: Vec<Exposed>,
     /// Variables for the host, by name.
@@ -89,6 +99,8 @@ pub struct PlannedService {
     pub deliveries: Vec<Delivery>,
     /// Commands run in it once it has started.
     pub post_start: Vec<Hook>,
+    /// Commands run in it before it is stopped.
+    pub pre_stop: Vec<Hook>,
     /// What is made inside it once it is healthy.
     pub provisions: Vec<Provisioning>,
     /// Whether somebody waits for it to end.
@@ -189,12 +201,19 @@ pub struct Publish {
     pub scheme: Option<String>,
     /// The port that the compose file names, when it is one literal port.
     pub own: Option<u16>,
+    /// How many containers publish it, each a port of its own beside the others'.
+    pub replicas: u16,
+    /// Which of the service's mappings it is.
+    #[serde(skip)]
+    pub at: usize,
 }
 
 impl Publish {
-    /// The key its offset is kept under; TCP and UDP share it.
+    /// The key its offset is kept under; TCP and UDP share it. Another number of
+    /// containers is another key, since their ports must stand side by side.
     pub fn key(&self) -> String {
-        format!("{}/{}/{}", self.service, self.container_port, self.ordinal)
+        let key = format!("{}/{}/{}", self.service, self.container_port, self.ordinal);
+        if self.replicas > 1 { format!("{key}*{}", self.replicas) } else { key }
     }
 }
 
@@ -208,6 +227,9 @@ pub struct PlannedPort {
     pub host_ip: String,
     /// The host's port; 0 when no slot was given.
     pub host_port: u16,
+    /// The file's own port, when it is published too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<u16>,
 }
 
 impl PlannedPort {
@@ -221,6 +243,22 @@ impl PlannedPort {
         format!("{}:{}", self.host_ip, self.host_port)
     }
 
+    /// The host's port as Compose is told: one, or a range with one for each container.
+    pub fn published(&self) -> String {
+        match self.publish.replicas {
+            0 | 1 => self.host_port.to_string(),
+            several if self.host_port == 0 => format!("0-{}", several - 1),
+            several => format!("{}-{}", self.host_port, self.host_port + several - 1),
+        }
+    }
+
+    /// Where the host finds each container.
+    pub fn hosts(&self) -> Vec<String> {
+        let first = self.host_port;
+        let ports = (0..self.publish.replicas.max(1)).map(|at| if first == 0 { 0 } else { first + at });
+        ports.map(|port| format!("{}:{port}", self.host_ip)).collect()
+    }
+
     /// As a URL, when that makes sense.
     pub fn url(&self) -> Option<String> {
         Some(format!("{}://{}", self.publish.scheme.as_ref()?, self.host()))
@@ -228,20 +266,78 @@ impl PlannedPort {
 }
 
 /// Something that isolation changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The rule's name.
     pub rule: &'static str,
-    /// The service, or the key of a network or volume.
-    pub service: String,
-    /// Where in it.
+    /// The service, when it is part of one.
+    pub service: Option<String>,
+    /// Where in the model: a JSON pointer.
     pub path: String,
-    /// As the file has it.
-    pub from: String,
-    /// As it will run.
-    pub to: String,
+    /// As the file has it; null when it has nothing there.
+    pub from: Value,
+    /// As it will run; null when there is nothing.
+    pub to: Value,
+    /// Why.
+    pub reason: String,
+}
+
+/// A variable's value before isolation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Original {
+    /// As the compose files have it.
+    pub value: String,
+    /// The rule that rewrote it.
+    pub rule: &'static str,
     /// Why.
     pub reason: &'static str,
+}
+
+/// Something of this machine that every copy of the stack would share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shared {
+    /// Its exact name, by which consent is given: `web:/var/run/docker.sock`.
+    pub item: String,
+    /// Where in the compose files.
+    pub path: Vec<String>,
+    /// What it is, as a sentence.
+    pub what: String,
+    /// What a second copy needs.
+    pub answer: Answer,
+}
+
+/// What a second copy that would share something needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Consent.
+    Consent,
+    /// Consent, when both stand in the same folder.
+    ConsentHere,
+    /// One of these choices.
+    Choice(&'static [&'static str]),
+    /// Only one instance may run.
+    Exclusive,
+    /// Nothing more.
+    Agreed,
+}
+
+impl Answer {
+    /// What to do about an item.
+    pub fn hint(self, item: &str) -> String {
+        match self {
+            Self::Consent | Self::ConsentHere => {
+                format!("a second copy would share it: it needs `sidestack trust '{item}'`")
+            }
+            Self::Choice(choices) => {
+                let name = item.split_once(':').map_or(item, |(_, name)| name);
+                let flags: Vec<String> = choices.iter().map(|choice| format!("`--{choice} {name}`")).collect();
+                format!("a second copy needs a choice: {}", flags.join(", "))
+            }
+            Self::Exclusive => "only one copy of it can run at a time".to_owned(),
+            Self::Agreed => String::new(),
+        }
+    }
 }
 
 /// A secret that Docker will hold.
@@ -357,7 +453,7 @@ impl Plan {
             for provision in &service.provisions {
                 provision.command.iter().chain(&provision.stdin).for_each(|t| crate::secret::references(t, &mut found));
             }
-            for hook in &service.post_start {
+            for hook in service.post_start.iter().chain(&service.pre_stop) {
                 hook.command.iter().chain(&hook.environment).for_each(|t| crate::secret::references(t, &mut found));
             }
         }

@@ -6,11 +6,15 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Plan, PlannedService};
+use serde_json::Value;
+
+use crate::plan::{Change, Plan, PlannedService};
 use crate::secret;
 
 /// The plan's lines, each ended by a line feed. A section without lines is left out.
-pub fn plan_text(plan: &Plan) -> String {
+///
+/// `changes` is what [`crate::isolation::report`] tells of it.
+pub fn plan_text(plan: &Plan, changes: &[Change]) -> String {
     let mut out = String::new();
     let placement = &plan.placement;
     let revision = placement.revision.map_or_else(|| "a new revision".to_owned(), |r| r.to_string());
@@ -21,7 +25,7 @@ pub fn plan_text(plan: &Plan) -> String {
     section(&mut out, "ports", ports(plan));
     section(&mut out, "networks", networks(plan));
     section(&mut out, "volumes", volumes(plan));
-    section(&mut out, "changed for isolation", changes(plan));
+    section(&mut out, "changed for isolation", told(changes));
     section(&mut out, "secrets that Docker will hold in its container config", exposed(plan));
     out
 }
@@ -136,15 +140,22 @@ fn volumes(plan: &Plan) -> Vec<String> {
     plan.volumes.iter().map(name).collect()
 }
 
-fn changes(plan: &Plan) -> Vec<String> {
-    plan.changes
-        .iter()
-        .map(|change| {
-            let shown = |text: &str| crate::placeholder::shown(&secret::shown(text));
-            let (from, to) = (shown(&change.from), shown(&change.to));
-            format!("{} {}: {from} → {to} ({}: {})", change.service, change.path, change.rule, change.reason)
-        })
-        .collect()
+fn told(changes: &[Change]) -> Vec<String> {
+    let line = |change: &Change| {
+        let (from, to) = (shown(&change.from), shown(&change.to));
+        format!("{}: {from} → {to} ({}: {})", change.path, change.rule, change.reason)
+    };
+    changes.iter().map(line).collect()
+}
+
+/// One side of a change for a person: a text as it is, anything else as JSON, secrets by reference.
+pub fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    crate::placeholder::shown(&secret::shown(&text))
 }
 
 fn exposed(plan: &Plan) -> Vec<String> {

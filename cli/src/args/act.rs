@@ -17,6 +17,21 @@ pub(crate) struct Source {
     /// Switch a Compose profile on
     #[arg(long = "profile", value_name = "PROFILE")]
     pub(crate) profiles: Vec<String>,
+    /// Interpolate with the variables of this file in the place of `.env`; of several the later wins
+    #[arg(long = "env-file", value_name = "FILE")]
+    pub(crate) env_files: Vec<PathBuf>,
+    /// Use an external network or volume together with others; kept for the environment
+    #[arg(long, value_name = "NAME")]
+    pub(crate) share: Vec<String>,
+    /// Begin with a copy of an external volume; kept for the environment
+    #[arg(long, value_name = "NAME")]
+    pub(crate) copy: Vec<String>,
+    /// Have an own network or volume in the place of an external one; kept for the environment
+    #[arg(long, value_name = "NAME")]
+    pub(crate) create: Vec<String>,
+    /// Leave a self-address as the files have it (`web.API_URL`); kept for the environment
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keep: Vec<String>,
 }
 
 /// Where a stack is brought up.
@@ -56,6 +71,9 @@ pub(crate) struct Up {
     /// Let go of host ports that somebody else has taken
     #[arg(long)]
     pub(crate) move_ports: bool,
+    /// Do not publish the ports that the compose files name, beside the leased ones
+    #[arg(long)]
+    pub(crate) no_own_ports: bool,
     /// Do not take over data that a removed instance of that name left
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -89,6 +107,17 @@ pub(crate) struct Plan {
     /// Print the services and what they wait for as a graph
     #[arg(long, value_name = "FORMAT", conflicts_with = "render")]
     pub(crate) graph: Option<GraphKind>,
+}
+
+/// `trust`.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// What to agree to, by its exact name; without one, lists what every copy of this folder's stack would share
+    #[arg(value_name = "ITEM")]
+    pub(crate) items: Vec<String>,
+    /// Take consent back
+    #[arg(long, requires = "items")]
+    pub(crate) withdraw: bool,
 }
 
 /// An instance that a command acts on.

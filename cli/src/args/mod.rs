@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use act::{Down, On, Plan, Remove, Restart, Source, Start, Stop, Up, Where};
+pub(crate) use act::{Down, On, Plan, Remove, Restart, Source, Start, Stop, Trust, Up, Where};
 pub(crate) use look::{Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why};
 pub(crate) use other::{Catalog, CatalogCommand, Completions, GraphKind, Init};
 pub(crate) use variables::{Env, Format, Secret, SecretCommand, Set, Unset, Vantage};
@@ -132,6 +132,8 @@ pub(crate) enum Command {
     Down(Down),
     /// Forget an instance
     Rm(Remove),
+    /// Agree that copies of this stack share one exact thing of this machine
+    Trust(Trust),
     /// Show the modules that there are
     Catalog(Catalog),
     /// Keep secrets in the operating system's keychain
@@ -169,6 +171,7 @@ impl Command {
             Self::Restart(_) => "restart",
             Self::Down(_) => "down",
             Self::Rm(_) => "rm",
+            Self::Trust(_) => "trust",
             Self::Catalog(Catalog { command: Some(CatalogCommand::Show { .. }) }) => "catalog-show",
             Self::Catalog(_) => "catalog",
             Self::Secret(Secret { command }) => match command {

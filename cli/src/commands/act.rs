@@ -1,7 +1,7 @@
 //! `up`, `start`, `restart`, `wait`, `stop`, `down`, `rm`.
 
 use sidestack_runtime::Session;
-use sidestack_runtime::api::{Description, Done, Place, State, StepLine, TargetWords, UpReport, UpRequest};
+use sidestack_runtime::api::{Chosen, Description, Done, Place, State, StepLine, TargetWords, UpReport, UpRequest};
 
 use super::Context;
 use crate::args;
@@ -31,6 +31,13 @@ pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args:
         timeout: context.global.limit(),
         files: source.files.clone(),
         profiles: source.profiles.clone(),
+        env_files: source.env_files.clone(),
+        chosen: Chosen {
+            share: source.share.clone(),
+            copy: source.copy.clone(),
+            create: source.create.clone(),
+            keep: source.keep.clone(),
+        },
         ..UpRequest::default()
     })
 }
@@ -41,6 +48,7 @@ pub(super) fn up(context: &Context<'_>, args: &args::Up) -> Result<u8, Stop> {
         rollback: !args.no_rollback,
         move_ports: args.move_ports,
         fresh: args.fresh,
+        own_ports: !args.no_own_ports,
         build: args.build,
         pull: args.pull,
         dry_run: args.dry_run,
@@ -49,6 +57,26 @@ pub(super) fn up(context: &Context<'_>, args: &args::Up) -> Result<u8, Stop> {
     };
     let report = context.session()?.up(&request)?;
     brought_up(context, &report, args.dry_run)
+}
+
+pub(super) fn trust(context: &Context<'_>, args: &args::Trust) -> Result<u8, Stop> {
+    let environment = context.target(None).environment;
+    let items = context.session()?.trust(environment.as_deref(), &args.items, args.withdraw)?;
+    let out = context.out;
+    if out.json {
+        out.document(&items.iter().collect::<json::Trust>())?;
+        return Ok(0);
+    }
+    let mut table = Table::new(&["ITEM", "SECOND COPY", "WHAT"]);
+    for one in &items {
+        let needs = if one.agreed { "may share it" } else { json::needs(one.answer) };
+        table.row([one.item.clone(), needs.to_owned(), one.what.clone()]);
+    }
+    out.table(&table)?;
+    if items.is_empty() {
+        out.note("copies of this stack share nothing of this machine");
+    }
+    Ok(0)
 }
 
 pub(super) fn start(context: &Context<'_>, args: &args::Start) -> Result<u8, Stop> {

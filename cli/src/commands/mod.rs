@@ -70,6 +70,7 @@ pub(crate) fn run(cli: &Cli, out: &Output) -> Result<u8, Stop> {
         Command::Restart(args) => act::restart(&context, args),
         Command::Down(args) => act::down(&context, args),
         Command::Rm(args) => act::remove(&context, args),
+        Command::Trust(args) => act::trust(&context, args),
         Command::Catalog(args) => catalog::catalog(&context, args),
         Command::Secret(args) => variables::secret(&context, args),
         Command::Completions(args) => catalog::completions(&context, args),

@@ -38,6 +38,19 @@ pub(super) fn plan(context: &Context<'_>, args: &args::Plan) -> Result<u8, Stop>
     Ok(0)
 }
 
+/// Rules that apply to every service of every stack; `--json` has their entries too.
+const EVERYWHERE: [&str; 4] = ["label", "order", "loopback", "default-network"];
+
+/// One side of a change, short enough for a line.
+fn brief(value: &serde_json::Value) -> String {
+    const MOST: usize = 60;
+    let text = sidestack_topology::text::shown(value);
+    match text.char_indices().nth(MOST) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}
+
 fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
     let (out, plan) = (context.out, &report.plan);
     let mut head = Table::bare(0);
@@ -79,14 +92,15 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
         ports.row([port.publish.service.clone(), format!("{}/{}", port.inside(), port.publish.protocol), host]);
     }
     out.section("Ports", &ports)?;
-    let mut changes = Table::new(&["SERVICE", "WHERE", "FROM", "TO", "BECAUSE"]);
-    for change in &plan.changes {
+    let mut changes = Table::new(&["RULE", "WHERE", "FROM", "TO", "BECAUSE"]);
+    // What is the same in every stack is said once, in the documentation.
+    for change in report.isolation.iter().filter(|change| !EVERYWHERE.contains(&change.rule)) {
         changes.row([
-            &change.service,
-            &change.path,
-            &shown(&change.from),
-            &shown(&change.to),
-            &change.reason.to_owned(),
+            change.rule.to_owned(),
+            change.path.clone(),
+            brief(&change.from),
+            brief(&change.to),
+            change.reason.clone(),
         ]);
     }
     out.section("Changes for isolation", &changes)?;

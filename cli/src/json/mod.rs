@@ -16,7 +16,7 @@ use sidestack_runtime::Error;
 use sidestack_topology::diagnostic::{Diagnostic, Severity};
 
 pub(crate) use instances::{Acted, Instance, List, Why, Would};
-pub(crate) use others::{Catalog, Event, Events, Initialised, Logs, Module, Opened, Version};
+pub(crate) use others::{Catalog, Event, Events, Initialised, Logs, Module, Opened, Trust, Version, needs};
 pub(crate) use plan::Plan;
 pub(crate) use revisions::{Diff, History, Shown};
 pub(crate) use variables::{Changed, SecretDone, SecretGot, Secrets, Variables};

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sidestack_catalog::Entry;
 use sidestack_runtime::look::{EventEntry, InitReport, LogEntry};
+use sidestack_topology::plan::Answer;
 
 /// `logs`: all lines, or with `--follow` one document for each
 #[derive(Debug, Serialize, JsonSchema)]
@@ -173,5 +174,46 @@ impl From<&Entry> for Module {
 impl<'a> FromIterator<&'a Entry> for Catalog {
     fn from_iter<I: IntoIterator<Item = &'a Entry>>(entries: I) -> Self {
         Self { modules: entries.into_iter().map(Module::from).collect() }
+    }
+}
+
+/// `trust`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Trust {
+    items: Vec<Trusted>,
+}
+
+/// Something of this machine that every copy of the stack would share
+#[derive(Debug, Serialize, JsonSchema)]
+struct Trusted {
+    /// Its exact name
+    item: String,
+    /// What it is
+    what: String,
+    /// What a second copy needs: `consent`, `choice`, or `exclusive` when only one can run; `nothing` more
+    needs: &'static str,
+    /// Whether it was agreed to, for the files as they are
+    agreed: bool,
+}
+
+/// What a second copy needs, in a word.
+pub(crate) fn needs(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Consent | Answer::ConsentHere => "consent",
+        Answer::Choice(_) => "choice",
+        Answer::Exclusive => "exclusive",
+        Answer::Agreed => "nothing",
+    }
+}
+
+impl<'a> FromIterator<&'a sidestack_runtime::api::Trusted> for Trust {
+    fn from_iter<I: IntoIterator<Item = &'a sidestack_runtime::api::Trusted>>(items: I) -> Self {
+        let items = items.into_iter().map(|one| Trusted {
+            item: one.item.clone(),
+            what: one.what.clone(),
+            needs: needs(one.answer),
+            agreed: one.agreed,
+        });
+        Self { items: items.collect() }
     }
 }

@@ -57,11 +57,17 @@ struct Port {
 /// Something that isolation changes
 #[derive(Debug, Serialize, JsonSchema)]
 struct Isolation {
+    /// The rule
     rule: String,
-    service: String,
+    /// The service, when it is part of one
+    service: Option<String>,
+    /// Where in the compose model: a JSON pointer (RFC 6901)
     path: String,
-    from: String,
-    to: String,
+    /// As the files have it; null when they have nothing there
+    from: serde_json::Value,
+    /// As it will run; null when there is nothing
+    to: serde_json::Value,
+    /// Why
     reason: String,
 }
 
@@ -78,6 +84,17 @@ pub(crate) struct Step {
     /// Such as `start web`
     step: String,
     cause: String,
+}
+
+/// Secrets by reference, everywhere in a value.
+fn masked(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => Value::from(crate::commands::shown(text)),
+        Value::Array(items) => items.iter().map(masked).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (crate::commands::shown(key), masked(value))).collect(),
+        other => other.clone(),
+    }
 }
 
 impl From<&StepLine> for Step {
@@ -104,13 +121,13 @@ impl From<&PlanReport> for Plan {
             host: port.host(),
             url: port.url(),
         });
-        let isolation = plan.changes.iter().map(|change| Isolation {
+        let isolation = report.isolation.iter().map(|change| Isolation {
             rule: change.rule.to_owned(),
             service: change.service.clone(),
             path: change.path.clone(),
-            from: crate::commands::shown(&change.from),
-            to: crate::commands::shown(&change.to),
-            reason: change.reason.to_owned(),
+            from: masked(&change.from),
+            to: masked(&change.to),
+            reason: change.reason.clone(),
         });
         let exposed = plan.exposed.iter().map(|one| Exposed { service: one.service.clone(), name: one.name.clone() });
         Self {

@@ -150,6 +150,7 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
         }
     }
     if !create.is_empty() {
+        decision.steps.extend(copies(plan, observed, known));
         decision.steps.push(Step::WriteTree { cause: "what is handed to Compose changed".to_owned() });
         decision.steps.push(Step::Create { services: create });
     }
@@ -158,6 +159,20 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
     }
     decision.steps.extend(after);
     decision
+}
+
+/// Volumes that begin with a copy and have not been made, or not to the end.
+fn copies(plan: &Plan, observed: &Observed, known: Known<'_>) -> Vec<Step> {
+    let step = |(key, from): (&String, &String)| {
+        let to = plan.volumes.get(key)?.name.clone()?;
+        let there = observed.volumes.iter().any(|volume| volume.name == to);
+        // One that was handed to Docker before has data of its own by now.
+        let done = known.record.copied.contains(&to) || known.record.volumes.contains_key(key);
+        let cause = if there { "its copy was not finished" } else { "it begins with a copy" };
+        let (key, from) = (key.clone(), from.clone());
+        (!there || !done).then(|| Step::CopyVolume { key, from, to, again: there, cause: cause.to_owned() })
+    };
+    plan.copies.iter().filter_map(step).collect()
 }
 
 /// Why Compose must be asked to create a service's containers.
@@ -311,6 +326,11 @@ pub(crate) fn is_anonymous(volume: &str) -> bool {
 fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<Refusal> {
     let mut refusals: Vec<Refusal> =
         observed.foreign.iter().map(|what| Refusal::Foreign { what: what.clone() }).collect();
+    refusals.extend(observed.absent.iter().map(|(kind, key, name)| Refusal::Absent {
+        kind,
+        key: key.clone(),
+        name: name.clone(),
+    }));
     for (key, digest) in &desired.digests.volumes {
         let name = desired.plan.volumes.get(key).and_then(|volume| volume.name.clone()).unwrap_or_default();
         let there = observed.volumes.iter().any(|volume| volume.name == name);

@@ -46,6 +46,19 @@ pub enum Step {
         /// Why.
         cause: String,
     },
+    /// Make a volume as a copy of another.
+    CopyVolume {
+        /// Its key.
+        key: String,
+        /// What is copied.
+        from: String,
+        /// Its name.
+        to: String,
+        /// Whether one that was not finished is there.
+        again: bool,
+        /// Why.
+        cause: String,
+    },
     /// Let Compose create what is missing or different.
     Create {
         /// Services, each with its reason.
@@ -83,6 +96,7 @@ impl Step {
             | Self::Remove { cause, .. }
             | Self::RemoveNetwork { cause, .. }
             | Self::Unpause { cause, .. }
+            | Self::CopyVolume { cause, .. }
             | Self::Start { cause, .. }
             | Self::Restart { cause, .. }
             | Self::Await { cause, .. } => cause.clone(),
@@ -113,6 +127,7 @@ impl fmt::Display for Step {
             Self::Remove { container, service, .. } => write!(f, "remove {service} ({})", short(container)),
             Self::RemoveNetwork { name, .. } => write!(f, "remove network {name}"),
             Self::Unpause { service, .. } => write!(f, "unpause {service}"),
+            Self::CopyVolume { key, from, .. } => write!(f, "copy volume {from} to {key}"),
             Self::Create { services } => {
                 let names: Vec<&str> = services.iter().map(|(service, _)| service.as_str()).collect();
                 write!(f, "create {}", names.join(", "))
@@ -131,6 +146,15 @@ pub enum Refusal {
     Foreign {
         /// What it is: `volume x`.
         what: String,
+    },
+    /// Something external is not there.
+    Absent {
+        /// `network` or `volume`.
+        kind: &'static str,
+        /// Its key in the files.
+        key: String,
+        /// Its name in Docker.
+        name: String,
     },
     /// A volume exists with another definition; Compose would replace it.
     VolumeChanged {
@@ -161,6 +185,9 @@ impl fmt::Display for Refusal {
             Self::Foreign { what } => {
                 write!(f, "there is a {what} already, which is not Sidestack's or another store's")
             }
+            Self::Absent { kind, key, name } => {
+                write!(f, "the external {kind} `{key}` (`{name}`) is not there")
+            }
             Self::VolumeChanged { volume } => {
                 write!(f, "the definition of volume `{volume}` changed, which would replace it and its data")
             }
@@ -180,19 +207,26 @@ impl Refusal {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Foreign { .. } => "name-taken",
+            Self::Absent { .. } => "external-missing",
             Self::VolumeChanged { .. } | Self::NetworkChanged { .. } | Self::DataFormat { .. } => "data-at-stake",
         }
     }
 
     /// The ways on.
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+    pub(crate) fn hint(&self) -> String {
+        let text = match self {
+            Self::Absent { kind, key, name } => {
+                return format!(
+                    "`docker {kind} create {name}` makes it; `sidestack up --create {key}` has one of its own instead"
+                );
+            }
             Self::Foreign { .. } => {
                 "remove it if it is not needed, or take another workspace name (`workspace:` in sidestack.yaml) or instance (`up --new NAME`)"
             }
             Self::VolumeChanged { .. } | Self::NetworkChanged { .. } | Self::DataFormat { .. } => {
                 "`sidestack start` runs the old revision on its data, `sidestack up --beside` the new one beside it with data of its own; to start empty: `sidestack rm --volumes`, then `sidestack up`"
             }
-        }
+        };
+        text.to_owned()
     }
 }

@@ -404,6 +404,31 @@ impl Engine for DockerEngine {
         self.call(&what, self.quick, docker.tag_image(image, Some(options))).await
     }
 
+    async fn volume_user(&self, volume: &str) -> Result<Option<String>, EngineError> {
+        let docker = &self.ready().await?.docker;
+        let options = query::ListContainersOptions {
+            filters: Some(HashMap::from([("volume".to_owned(), vec![volume.to_owned()])])),
+            ..Default::default()
+        };
+        let what = format!("the containers on volume `{volume}`");
+        let list = self.call(&what, self.quick, docker.list_containers(Some(options))).await?;
+        let name = list.into_iter().filter_map(|one| one.names?.into_iter().next()).next();
+        Ok(name.map(|name| name.trim_start_matches('/').to_owned()))
+    }
+
+    async fn copy_volume(
+        &self,
+        from: &str,
+        to: &str,
+        labels: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<(), EngineError> {
+        // The pipe needs a client that waits as long as the copy takes.
+        let docker = self.ready().await?.docker.clone().with_timeout(limit);
+        let what = format!("the copy of volume `{from}`");
+        self.call(&what, limit, super::copy::run(&docker, from, to, labels)).await
+    }
+
     async fn remove_image(&self, name: &str) -> Result<(), EngineError> {
         let docker = &self.ready().await?.docker;
         let what = format!("image `{name}`");

@@ -13,6 +13,7 @@
 pub mod archive;
 pub mod compose;
 mod convert;
+mod copy;
 mod docker;
 mod error;
 mod exec;
@@ -127,6 +128,19 @@ pub trait Engine {
 
     /// Give an image one more name, `repository` and `tag`.
     async fn tag(&self, image: &str, repository: &str, tag: &str) -> Result<(), EngineError>;
+
+    /// The name of a running container that mounts a volume.
+    async fn volume_user(&self, volume: &str) -> Result<Option<String>, EngineError>;
+
+    /// Make the volume `to` with labels and copy `from` into it, without running anything. The whole of it takes
+    /// `limit` at most; one that was not finished is there all the same, with some of the files.
+    async fn copy_volume(
+        &self,
+        from: &str,
+        to: &str,
+        labels: &BTreeMap<String, String>,
+        limit: std::time::Duration,
+    ) -> Result<(), EngineError>;
 
     /// Remove an image's name, and the image with its last one. One that is gone is success; one
     /// in use is [`EngineError::Conflict`].

@@ -57,6 +57,9 @@ pub(crate) struct Execution<'a, E> {
     pub(crate) pull: bool,
 }
 
+/// A copy may take this long whatever the wait's limit is: some hundred megabytes a second.
+const COPY: Duration = Duration::from_secs(1_800);
+
 /// What a run of steps learned.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
@@ -78,6 +81,8 @@ pub(crate) struct Outcome {
     pub(crate) has_health: BTreeSet<String>,
     /// Anonymous volumes of created containers.
     pub(crate) anonymous: BTreeSet<String>,
+    /// Names of volumes whose copy was finished.
+    pub(crate) copied: BTreeSet<String>,
     /// Why it ended early.
     pub(crate) failure: Option<Error>,
 }
@@ -121,7 +126,12 @@ impl<E: Engine> Execution<'_, E> {
                 }
                 Step::RemoveNetwork { id, .. } => self.remove_network(id).await?,
                 Step::Unpause { container, .. } => self.engine.unpause(container).await?,
+                Step::CopyVolume { key, from, to, again, .. } => {
+                    self.copy_volume(key, from, to, *again).await?;
+                    outcome.copied.insert(to.clone());
+                }
                 Step::Create { services } => {
+                    self.before_recreate(services).await?;
                     self.create(services).await?;
                     let all = observe::containers(self.engine, self.install, &self.plan.placement.instance_id).await?;
                     self.all_created(services, &all)?;
@@ -130,6 +140,42 @@ impl<E: Engine> Execution<'_, E> {
                 Step::Start { .. } | Step::Restart { .. } | Step::Await { .. } => {}
             }
         }
+        Ok(())
+    }
+
+    /// Compose stops what it creates again, and knows nothing of hooks that Sidestack runs.
+    async fn before_recreate(&self, services: &[(String, String)]) -> Result<()> {
+        let hooked = |name: &str| self.plan.services.get(name).is_some_and(|planned| !planned.pre_stop.is_empty());
+        if !services.iter().any(|(name, _)| hooked(name)) {
+            return Ok(());
+        }
+        let all = observe::containers(self.engine, self.install, &self.plan.placement.instance_id).await?;
+        for container in all.iter().filter(|container| container.status == crate::engine::Status::Running) {
+            let Some(service) = container.service.as_deref() else { continue };
+            if services.iter().any(|(name, _)| name == service)
+                && let Some(planned) = self.plan.services.get(service)
+            {
+                self.pre_stop(&container.id, planned).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing of the volume is used yet: its containers are created after it.
+    async fn copy_volume(&self, key: &str, from: &str, to: &str, again: bool) -> Result<()> {
+        if again {
+            self.engine.remove_volume(to).await?;
+        }
+        if let Some(user) = self.engine.volume_user(from).await? {
+            let message = format!("`{user}` is running on volume `{from}`: a copy of it now would be torn");
+            return Err(Error::new(Kind::Conflict, "volume-in-use", message)
+                .hint(format!("stop it for the time of the copy: `docker stop {user}`")));
+        }
+        self.reporter.report(&Event::Phase(format!("copying volume {from}")));
+        let mut labels = self.plan.volumes.get(key).map(|volume| volume.labels.clone()).unwrap_or_default();
+        labels.insert("com.docker.compose.project".to_owned(), self.plan.project.clone());
+        labels.insert("com.docker.compose.volume".to_owned(), key.to_owned());
+        self.engine.copy_volume(from, to, &labels, self.timeout.max(COPY)).await?;
         Ok(())
     }
 

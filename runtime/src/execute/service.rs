@@ -13,12 +13,11 @@ use crate::decide::{self, Step, edges, may_end};
 use crate::digest::filled;
 use crate::engine::{Container, Detail, Engine, EngineError, ExecRequest, Status};
 use crate::error::{Error, Kind, Result};
-use crate::report::Progress;
+use crate::hooks;
+use crate::report::{Event, Progress};
 
 /// How long one provision may take.
 const PROVISION: Duration = Duration::from_secs(60);
-/// How long a `post_start` hook may take.
-const HOOK: Duration = Duration::from_secs(60);
 
 /// Why a service did not become ready.
 #[derive(Debug, Clone)]
@@ -199,6 +198,9 @@ impl<E: Engine> Execution<'_, E> {
         }
         if detail.status.is_alive() {
             self.say(name, Progress::Stopping);
+            if detail.status == Status::Running {
+                self.pre_stop(id, planned).await;
+            }
             self.stop_container(id).await?;
         }
         self.deliver(id, &planned.deliveries, &detail).await?;
@@ -212,19 +214,19 @@ impl<E: Engine> Execution<'_, E> {
         detail.status = Status::Running;
         self.deliver_late(id, &planned.deliveries, &detail).await?;
         for hook in &planned.post_start {
-            let words: Vec<String> = hook.command.iter().map(|word| filled(word, self.secrets)).collect();
-            let mut request = ExecRequest::new(words, HOOK);
-            request.user.clone_from(&hook.user);
-            request.workdir.clone_from(&hook.working_dir);
-            request.env = hook.environment.iter().map(|pair| filled(pair, self.secrets)).collect();
-            let done = self.engine.exec(id, &request).await?;
-            if done.code != 0 {
-                let command = sidestack_topology::secret::shown(&hook.command.join(" "));
-                let what = format!("its post_start command `{command}` exited with {}", done.code);
+            let result = self.engine.exec(id, &hooks::request(hook, self.secrets)).await;
+            if let Some(what) = hooks::failure("post_start", hook, &result) {
                 return Err(Trouble::Service { container: id.to_owned(), what });
             }
         }
         Ok((detail, true))
+    }
+
+    /// Runs the hooks of a container that is about to be stopped.
+    pub(super) async fn pre_stop(&self, id: &str, planned: &PlannedService) {
+        for what in hooks::pre_stop(self.engine, id, &planned.pre_stop, Some(self.secrets)).await {
+            self.reporter.report(&Event::Warning(what));
+        }
     }
 
     /// Stops a container for good: Docker revives what has a restart policy and

@@ -74,6 +74,7 @@ impl Session {
             build: false,
             pull: false,
             restart,
+            own_ports: None,
         };
         let applying = self.apply(&mut held, workspace.id, revision, &how)?;
         let description = self.describe_instance(&held.instance, false)?;

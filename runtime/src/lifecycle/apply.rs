@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use jiff::ToSpan;
 use sidestack_state::{Applied, Desired, Instance, Outcome as Recorded};
-use sidestack_topology::names::RevisionNumber;
+use sidestack_topology::names::{InstanceName, RevisionNumber};
 use sidestack_topology::plan::Plan;
+use sidestack_topology::planner::Draft;
 use sidestack_topology::render::{self, Images, Rendered};
 
 use super::{Held, lines};
@@ -33,6 +34,8 @@ pub(crate) struct How {
     pub(crate) build: bool,
     pub(crate) pull: bool,
     pub(crate) restart: BTreeSet<String>,
+    /// Publish the ports that the files name; with none, as it is.
+    pub(crate) own_ports: Option<bool>,
 }
 
 /// What an apply did.
@@ -75,10 +78,14 @@ impl Session {
         let stored = self.store.revision(held.instance.environment, revision)?;
         let first = self.store.last_good(held.instance.id)?.is_none();
         let mut avoid = BTreeSet::new();
+        let mut lost = BTreeSet::new();
         let (mut binds, mut overlaps) = (0, 0);
         loop {
             let content = content_of(&stored)?;
-            held.instance = self.lease(&held.instance, &drafted(&content)?, &avoid)?;
+            let draft = drafted(&content)?;
+            self.check_sharing(&held.instance, workspace_id, &stored, &draft)?;
+            held.instance = self.lease(&held.instance, &draft, &avoid)?;
+            self.take_own_ports(&held.instance, &draft, how, &lost)?;
             let mut instance = held.instance.clone();
             instance.revision = Some(revision);
             let planned = self.planned(&instance, workspace_id, &content)?;
@@ -88,6 +95,13 @@ impl Session {
                 Err(error) => error,
             };
             let again = match error.engine.as_deref() {
+                // One that the files name is published only where it is free.
+                Some(EngineError::PortTaken { port: Some(port), .. })
+                    if self.store.own_ports(held.instance.id)?.contains(port) =>
+                {
+                    lost.insert(*port);
+                    continue;
+                }
                 Some(EngineError::PortTaken { port, .. }) if (first || how.move_ports) && binds < BINDS => {
                     binds += 1;
                     self.quarantine(*port)?;
@@ -114,6 +128,36 @@ impl Session {
             avoid.extend(self.unlease(&held.instance)?);
             held.instance = self.store.instance_by_id(held.instance.id)?;
         }
+    }
+
+    /// Lets `main` publish the ports that the files name beside its leased ones, as far as they are free: READMEs,
+    /// bookmarks and callbacks name them. `lost` are those that Docker could not bind just now.
+    fn take_own_ports(&self, instance: &Instance, draft: &Draft, how: &How, lost: &BTreeSet<u16>) -> Result<()> {
+        let had = self.store.own_ports(instance.id)?;
+        let named = draft.publishes.iter().filter_map(|publish| Some((publish.own?, publish)));
+        let asked = how.own_ports.unwrap_or(true) && instance.target.instance == InstanceName::main();
+        // What runs is not created again because a port came free.
+        let more = how.own_ports == Some(true) && instance.desired == Desired::Stopped;
+        let mut free = BTreeSet::new();
+        for (port, publish) in named.filter(|_| asked) {
+            // Its own containers hold those that it has; Docker's bind has the last word.
+            let held = had.contains(&port);
+            let protocol = match publish.protocol {
+                sidestack_topology::module::Protocol::Tcp => crate::ports::Protocol::Tcp,
+                sidestack_topology::module::Protocol::Udp => crate::ports::Protocol::Udp,
+            };
+            if !lost.contains(&port) && (held || (more && crate::ports::probe(&[(port, protocol)]).is_empty())) {
+                free.insert(port);
+            } else if held || more {
+                let who = self.holder(port);
+                self.note(format!("port {port} of `{}` is held by {who}; the leased port serves it", publish.service));
+            }
+        }
+        let has = self.store.claim_own_ports(instance.id, &free)?;
+        for port in free.difference(&has) {
+            self.note(format!("port {port} is another instance's own; the leased port serves it"));
+        }
+        Ok(())
     }
 
     fn quarantine(&self, port: Option<u16>) -> Result<()> {
@@ -238,9 +282,9 @@ impl Session {
         };
         let decision = decide::decide(desired, &observed, known);
         if let Some(refusal) = decision.refusals.first() {
-            let taken_over = last.is_none() && !matches!(refusal, Refusal::Foreign { .. });
+            let taken_over = last.is_none() && !matches!(refusal, Refusal::Foreign { .. } | Refusal::Absent { .. });
             let hint = if taken_over {
-                "the data is that of a removed instance: put the files back as they were to go on with it, or start empty with `sidestack rm --volumes` and `sidestack up`, or with `sidestack up --fresh`, which leaves it where it is"
+                "the data is that of a removed instance: put the files back as they were to go on with it, or start empty with `sidestack rm --volumes` and `sidestack up`, or with `sidestack up --fresh`, which leaves it where it is".to_owned()
             } else {
                 refusal.hint()
             };
@@ -570,6 +614,7 @@ fn new_record(
     let mut anonymous: BTreeSet<String> = record.anonymous.into_iter().collect();
     anonymous.extend(outcome.anonymous.iter().cloned());
     record.anonymous = anonymous.into_iter().collect();
+    record.copied.extend(outcome.copied.iter().cloned());
     record.address = front(plan);
     record
 }
@@ -578,12 +623,15 @@ fn addresses(plan: &Plan, service: &str) -> Vec<RecordedAddress> {
     plan.ports
         .iter()
         .filter(|port| port.publish.service == service)
-        .map(|port| RecordedAddress {
-            port: port.publish.container_port,
-            protocol: port.publish.protocol.to_string(),
-            inside: port.inside(),
-            host: port.host(),
-            url: port.url(),
+        .flat_map(|port| {
+            let own = port.own.map(|own| format!("{}:{own}", port.host_ip));
+            port.hosts().into_iter().chain(own).map(|host| RecordedAddress {
+                port: port.publish.container_port,
+                protocol: port.publish.protocol.to_string(),
+                inside: port.inside(),
+                url: port.publish.scheme.as_ref().map(|scheme| format!("{scheme}://{host}")),
+                host,
+            })
         })
         .collect()
 }

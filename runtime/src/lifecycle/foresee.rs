@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use sidestack_state::{Desired, Environment, Instance, Workspace};
 use sidestack_topology::diagnostic::has_errors;
+use sidestack_topology::isolation;
 use sidestack_topology::names::{EnvironmentName, InstanceName, RevisionNumber, Slot, Target};
-use sidestack_topology::plan::{Plan, Publish};
+use sidestack_topology::plan::Plan;
 use sidestack_topology::planner::{self, place};
 use sidestack_topology::render::{self, Rendered};
 use sidestack_topology::revision::Content;
@@ -18,7 +19,7 @@ use crate::decide::{self, Known, Step};
 use crate::error::{Error, Result};
 use crate::observe;
 use crate::record::Record;
-use crate::revise::{Reading, content_of, drafted, workspace_name};
+use crate::revise::{content_of, drafted, model_of, workspace_name};
 use crate::session::Session;
 use crate::source;
 
@@ -69,8 +70,7 @@ impl Session {
         };
         let environment =
             named.as_ref().map(|instance| instance.target.environment.to_string()).or(words.environment.clone());
-        let reading =
-            Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
+        let reading = self.reading(request, environment.as_deref());
         let (stack, content) = self.read(&checkout, reading)?;
         let workspace = match self.store.workspace_by_identity(&checkout.identity)? {
             Some(workspace) => workspace,
@@ -126,10 +126,11 @@ impl Session {
         let mut placement = self.placement(&instance)?;
         if placement.slot.is_none() {
             placement.slot = self.likely_slot();
+            placement.subnet = self.likely_subnet(placement.slot);
         }
-        let keys: Vec<String> = draft.publishes.iter().map(Publish::key).collect();
-        number(&mut placement.ports, &keys);
-        number(&mut placement.networks, &place::network_keys(&draft));
+        number(&mut placement.ports, &crate::lease::port_keys(&draft));
+        let networks: Vec<(String, u16)> = place::network_keys(&draft).into_iter().map(|key| (key, 1)).collect();
+        number(&mut placement.networks, &networks);
         let layers = self.layers(&instance, workspace_id)?;
         let (plan, diagnostics) = planner::place(&draft, &placement, &layers);
         if has_errors(&diagnostics) {
@@ -137,10 +138,13 @@ impl Session {
         }
         let rendered = render::render(&plan, &render::Images::default());
         let steps = self.steps_ahead(&instance, &plan, &rendered)?;
+        let model = model_of(content)?;
+        let isolation = model.map(|model| isolation::report(&model, &plan)).unwrap_or_default();
         let report = PlanReport {
             target: instance.target.clone(),
             revision,
             tree: rendered.tree(),
+            isolation,
             plan,
             diagnostics,
             steps: lines(&steps),
@@ -175,6 +179,12 @@ impl Session {
         Ok(decide::decide(desired, &observed, Known { record: &record, ready: &ready, stopped }).steps)
     }
 
+    /// The addresses that go with a slot.
+    fn likely_subnet(&self, slot: Option<Slot>) -> Option<String> {
+        let range = self.store.address_range().ok()?.unwrap_or_else(|| crate::lease::FIRST_RANGE.to_owned());
+        Some(format!("{range}.{}.0/23", 2 * u16::from(slot?.number())))
+    }
+
     /// The slot that a lease would give if nothing else happens until then.
     fn likely_slot(&self) -> Option<Slot> {
         let mut taken = self.unusable_slots().unwrap_or_default();
@@ -189,13 +199,16 @@ fn usage(error: &sidestack_topology::names::NameError) -> Error {
 }
 
 /// Numbers for keys that have none yet, as the store would give them.
-fn number(numbers: &mut BTreeMap<String, u16>, keys: &[String]) {
-    for key in keys {
-        if !numbers.contains_key(key) {
-            let taken: BTreeSet<u16> = numbers.values().copied().collect();
-            if let Some(free) = (0..u16::MAX).find(|n| !taken.contains(n)) {
-                numbers.insert(key.clone(), free);
-            }
+fn number(numbers: &mut BTreeMap<String, u16>, keys: &[(String, u16)]) {
+    // A key tells its own width, also one that this draft does not have.
+    let width = |key: &str| key.rsplit_once('*').and_then(|(_, width)| width.parse().ok()).unwrap_or(1);
+    let mut taken: BTreeSet<u16> = numbers.iter().flat_map(|(key, first)| *first..*first + width(key)).collect();
+    for (key, width) in keys {
+        if !numbers.contains_key(key)
+            && let Some(free) = (0..u16::MAX - width).find(|n| (*n..n + width).all(|n| !taken.contains(&n)))
+        {
+            taken.extend(free..free + width);
+            numbers.insert(key.clone(), free);
         }
     }
 }

@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 
 use sidestack_state::{Instance, Intent, Transition};
 
-use crate::api::{Description, StepLine, UpReport};
+use crate::api::{Description, StepLine, UpReport, UpRequest};
 use crate::decide::Step;
 use crate::engine::Daemon;
 use crate::error::{Error, Kind, Result};
 use crate::lock::{InstanceLock, LockError};
+use crate::revise::Reading;
 use crate::session::Session;
 use crate::{files, observe};
 
@@ -97,6 +98,18 @@ impl Session {
                 Err(LockError::Held { .. }) if began.elapsed() < limit => self.check_cancelled()?,
                 Err(error) => return Err(Error::from(error).about(&instance.target)),
             }
+        }
+    }
+
+    /// How `up` and `plan` were asked to read.
+    pub(super) fn reading<'a>(&'a self, request: &'a UpRequest, environment: Option<&'a str>) -> Reading<'a> {
+        Reading {
+            environment,
+            from: Some(&self.folder),
+            files: &request.files,
+            profiles: &request.profiles,
+            env_files: &request.env_files,
+            chosen: Some(&request.chosen),
         }
     }
 

@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use sidestack_state::{Desired, Instance};
 use sidestack_topology::order::order;
+use sidestack_topology::plan::Hook;
 
 use super::REMOVED;
 use crate::api::{Done, TargetWords};
 use crate::engine::{Container, Engine};
 use crate::error::{Error, Result};
+use crate::hooks;
 use crate::observe;
 use crate::report::{Event, Progress};
 use crate::session::Session;
@@ -106,7 +108,7 @@ impl Session {
         let ranks = self.ranks(instance);
         let mut levels: BTreeMap<std::cmp::Reverse<usize>, Vec<&Container>> = BTreeMap::new();
         for container in alive {
-            let rank = container.service.as_ref().and_then(|service| ranks.get(service)).copied().unwrap_or(0);
+            let rank = container.service.as_ref().and_then(|service| ranks.get(service)).map_or(0, |(rank, _)| *rank);
             levels.entry(std::cmp::Reverse(rank)).or_default().push(container);
         }
         let engine = self.engine()?;
@@ -115,9 +117,16 @@ impl Session {
         }
         for level in levels.into_values() {
             self.wait(async {
+                let ranks = &ranks;
                 let stops = level.iter().map(|container| async move {
                     let name = container.service.clone().unwrap_or_else(|| container.name.clone());
                     self.progress(&name, Progress::Stopping);
+                    let hooks = ranks.get(&name).map_or(&[][..], |(_, hooks)| hooks);
+                    if container.status == crate::engine::Status::Running {
+                        for what in hooks::pre_stop(engine, &container.id, hooks, None).await {
+                            self.warn(format!("{name}: {what}"));
+                        }
+                    }
                     // Docker revives what has a restart policy and did not exit with 0, also when it was stopped by hand.
                     engine.set_restart_policy(&container.id, "no").await?;
                     if container.status == crate::engine::Status::Paused {
@@ -137,17 +146,19 @@ impl Session {
         self.say(&Event::Service { name: name.to_owned(), progress, after: self.elapsed() });
     }
 
-    /// How deep each service stands in the start order. A revision that cannot be
+    /// How deep each service stands in the start order, and its hooks. A revision that cannot be
     /// planned any more is stopped all the same, all at once.
-    fn ranks(&self, instance: &Instance) -> BTreeMap<String, usize> {
-        let planned = || -> Result<BTreeMap<String, usize>> {
+    fn ranks(&self, instance: &Instance) -> BTreeMap<String, (usize, Vec<Hook>)> {
+        let planned = || -> Result<BTreeMap<String, (usize, Vec<Hook>)>> {
             let Some(revision) = instance.revision else { return Ok(BTreeMap::new()) };
             let workspace = self.store.workspace(&instance.target.workspace)?;
             let (_, content) = self.content(instance.environment, revision)?;
-            let plan = self.planned(instance, workspace.id, &content)?.plan;
+            let mut plan = self.planned(instance, workspace.id, &content)?.plan;
             let levels = order(&plan).unwrap_or_default();
-            let ranks = levels.into_iter().enumerate();
-            Ok(ranks.flat_map(|(rank, names)| names.into_iter().map(move |name| (name, rank))).collect())
+            let ranks =
+                levels.into_iter().enumerate().flat_map(|(rank, names)| names.into_iter().map(move |n| (n, rank)));
+            let mut hooks = |name: &String| plan.services.get_mut(name).map(|s| std::mem::take(&mut s.pre_stop));
+            Ok(ranks.map(|(name, rank)| (name.clone(), (rank, hooks(&name).unwrap_or_default()))).collect())
         };
         planned().unwrap_or_default()
     }

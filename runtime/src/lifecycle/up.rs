@@ -10,7 +10,6 @@ use super::apply::How;
 use super::{Held, unchanged};
 use crate::api::{Place, TargetWords, UpReport, UpRequest};
 use crate::error::{Error, Kind, Result};
-use crate::revise::Reading;
 use crate::session::Session;
 use crate::source::{self, Checkout};
 
@@ -65,6 +64,7 @@ impl Session {
             build: request.build,
             pull: request.pull,
             restart: Default::default(),
+            own_ports: Some(request.own_ports),
         };
         if request.move_ports && self.containers(&held.instance)?.iter().all(|c| !c.status.is_alive()) {
             self.right_daemon(&held.instance)?;
@@ -144,6 +144,7 @@ impl Session {
             build: false,
             pull: false,
             restart: Default::default(),
+            own_ports: None,
         };
         let (kind, code) = (Kind::Unhealthy, "rolled-back");
         match self.apply(held, subject.workspace.id, good.revision, &how) {
@@ -186,8 +187,7 @@ impl Session {
             Some(instance) => Some(instance.target.environment.to_string()),
             None => words.environment.clone(),
         };
-        let reading =
-            Reading { environment: environment.as_deref(), files: &request.files, profiles: &request.profiles };
+        let reading = self.reading(request, environment.as_deref());
         let committed = self.commit(&checkout, reading, request.message.as_deref())?;
         let number = committed.revision.number;
         let (name, pinned) = match (&existing, &request.place) {

@@ -113,6 +113,8 @@ impl Session {
             after: BTreeMap::new(),
             deliveries: Vec::new(),
             post_start: Vec::new(),
+            pre_stop: Vec::new(),
+            from_host: false,
             build: None,
         };
         draft.services.insert(name.clone(), asker);

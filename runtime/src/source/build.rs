@@ -92,7 +92,7 @@ impl<'a> Digester<'a> {
         let mut files = BTreeMap::new();
         for (key, config) in &model.configs {
             let Some(file) = &config.file else { continue };
-            let place = on_disk(file, self.checkout);
+            let place = self.inputs.needed(&on_disk(file, self.checkout));
             let digest = if place.is_dir() {
                 self.folder(&place, None, &["configs", key, "file"])
             } else {
@@ -111,13 +111,22 @@ impl<'a> Digester<'a> {
             let Some(place) = secret.file.as_ref().map(|file| on_disk(file, self.checkout)) else {
                 continue;
             };
-            if !place.exists() {
+            if !self.inputs.needed(&place).exists() {
                 let message = format!("the secret `{key}` is read from `{}`, which does not exist", self.shown(&place));
                 let fault = Diagnostic::warning(&["secrets", key, "file"], message);
                 self.faults.push(with_main(fault, &place, self.checkout));
             }
         }
         files
+    }
+
+    /// Bind-mounted files are only looked for.
+    pub(super) fn binds(&mut self, model: &Project) {
+        for mount in model.services.values().flat_map(|service| &service.volumes).filter(|mount| mount.kind == "bind") {
+            if let Some(source) = mount.source.as_deref().filter(|source| source.starts_with(CHECKOUT)) {
+                self.inputs.needed(&on_disk(source, self.checkout));
+            }
+        }
     }
 
     fn folder(&mut self, root: &Path, dockerfile: Option<&Path>, path: &[&str]) -> Option<String> {

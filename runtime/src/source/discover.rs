@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sidestack_topology::diagnostic::Diagnostic;
 
+use super::habits::listed_files;
 use super::inputs::Inputs;
 
 /// What Compose looks for, first wins.
@@ -34,6 +35,8 @@ pub(super) struct Found {
 pub(super) struct Wanted<'a> {
     /// The stack's folder.
     pub(super) folder: &'a Path,
+    /// Where the paths of those that were asked for start.
+    pub(super) base: &'a Path,
     /// Asked for.
     pub(super) asked: &'a [PathBuf],
     /// The manifest's list, when there is a manifest.
@@ -46,7 +49,7 @@ pub(super) struct Wanted<'a> {
 pub(super) fn compose_files(wanted: &Wanted<'_>, inputs: &mut Inputs, faults: &mut Vec<Diagnostic>) -> Found {
     let folder = wanted.folder;
     let files: Vec<PathBuf> = if !wanted.asked.is_empty() {
-        named(folder, wanted.asked.iter().map(PathBuf::as_path), inputs, faults)
+        named(wanted.base, wanted.asked.iter().map(PathBuf::as_path), inputs, faults)
     } else if let Some(list) = wanted.manifest {
         match list {
             [] => {
@@ -60,10 +63,8 @@ pub(super) fn compose_files(wanted: &Wanted<'_>, inputs: &mut Inputs, faults: &m
             }
             list => named(folder, list.iter().map(Path::new), inputs, faults),
         }
-    } else if let Some(list) = wanted.variables.get("COMPOSE_FILE").filter(|list| !list.is_empty()) {
-        let separator = wanted.variables.get("COMPOSE_PATH_SEPARATOR").filter(|s| !s.is_empty());
-        let separator = separator.map_or(":", String::as_str);
-        named(folder, list.split(separator).filter(|name| !name.is_empty()).map(Path::new), inputs, faults)
+    } else if listed_files(wanted.variables).next().is_some() {
+        named(folder, listed_files(wanted.variables), inputs, faults)
     } else {
         let mut files: Vec<PathBuf> = first(folder, &DEFAULT_FILES, inputs).into_iter().collect();
         if !files.is_empty() {
@@ -85,9 +86,13 @@ fn named<'a>(
     for name in names {
         // `components` drops `./`, so that a path has one spelling.
         let path: PathBuf = folder.join(name).components().collect();
-        inputs.watch(&path);
-        if path.is_file() {
+        let at = inputs.needed(&path);
+        inputs.watch(&at);
+        if at.is_file() {
             files.push(path);
+        } else if name == Path::new("-") {
+            let fault = Diagnostic::error(&["compose"], "a compose file cannot be read from standard input");
+            faults.push(fault.hint("write it to a file: a revision must be there to be read again"));
         } else {
             let fault = Diagnostic::error(&["compose"], format!("there is no compose file `{}`", name.display()));
             faults.push(fault.hint(format!("paths of compose files start from `{}`", folder.display())));

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::context::{Folder, hex, hmac};
+use super::git::Checkout;
 use super::index::{self, WorkTree};
+use super::main_tree::MainTree;
 
 /// Larger files are not taken for something a stack is read from.
 const MAX_FILE: u64 = 64 << 20;
@@ -37,6 +39,15 @@ pub struct Inputs {
     pub work_tree: Option<WorkTree>,
     /// Files whose being tracked by git decided something, and whether they were.
     pub tracked: BTreeMap<PathBuf, bool>,
+    /// In a linked work tree, the main one to ask for `tracked_in_main`.
+    #[serde(default)]
+    pub main_work_tree: Option<WorkTree>,
+    /// The same as `tracked` of files in the main work tree.
+    #[serde(default)]
+    pub tracked_in_main: BTreeMap<PathBuf, bool>,
+    /// Files that are missing here and are taken from the main work tree: where they would be, and where they are.
+    #[serde(default)]
+    pub borrowed: BTreeMap<PathBuf, PathBuf>,
     /// Build contexts and other folders whose content counts.
     pub contexts: Vec<ContextStamp>,
     /// Compose's program.
@@ -68,6 +79,16 @@ pub struct Program {
 }
 
 impl Inputs {
+    /// Nothing yet, of a checkout.
+    pub(super) fn of(checkout: &Checkout) -> Self {
+        Self {
+            sound: true,
+            work_tree: WorkTree::of(checkout),
+            main_work_tree: MainTree::of(checkout).map(|tree| tree.main().clone()),
+            ..Self::default()
+        }
+    }
+
     /// Whether reading again would give the same. Takes about a millisecond, and some microseconds for each file in a
     /// build context.
     pub fn unchanged(&self, shell: &BTreeMap<String, OsString>, machine_key: &[u8; 32]) -> bool {
@@ -141,13 +162,43 @@ impl Inputs {
         places.into_iter().filter(|(place, _)| tracked.contains(place)).map(|(_, file)| file.clone()).collect()
     }
 
+    /// Where a file is that a stack needs: at its path, or in the main work tree (see [`MainTree`]). Records what
+    /// that was decided by.
+    pub(super) fn needed(&mut self, path: &Path) -> PathBuf {
+        if let Some(there) = self.borrowed.get(path) {
+            return there.clone();
+        }
+        let tree = self.work_tree.clone().zip(self.main_work_tree.clone()).map(|(own, main)| MainTree::new(own, main));
+        let Some(there) = tree.and_then(|tree| tree.there(path)).filter(|_| !path.exists()) else {
+            return path.to_owned();
+        };
+        self.note(path, None);
+        if !there.is_file() {
+            self.note(&there, None);
+            return path.to_owned();
+        }
+        let here = !self.ask_tracked(&BTreeSet::from([path.to_owned()])).is_empty();
+        let place = index::place(&there);
+        let main = !tracked_in(self.main_work_tree.as_ref(), &BTreeSet::from([place.clone()])).is_empty();
+        self.tracked_in_main.insert(place, main);
+        if here || main {
+            return path.to_owned();
+        }
+        self.sound &= there.to_str().is_some();
+        self.borrowed.insert(path.to_owned(), there.clone());
+        there
+    }
+
     fn tracked_now(&self, places: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        self.work_tree.as_ref().map(|tree| index::tracked(tree, places)).unwrap_or_default()
+        tracked_in(self.work_tree.as_ref(), places)
     }
 
     fn tracking_unchanged(&self) -> bool {
-        let now = self.tracked_now(&self.tracked.keys().cloned().collect());
-        self.tracked.iter().all(|(file, seen)| now.contains(file) == *seen)
+        let same = |tree: Option<&WorkTree>, seen: &BTreeMap<PathBuf, bool>| {
+            let now = tracked_in(tree, &seen.keys().cloned().collect());
+            seen.iter().all(|(file, seen)| now.contains(file) == *seen)
+        };
+        same(self.work_tree.as_ref(), &self.tracked) && same(self.main_work_tree.as_ref(), &self.tracked_in_main)
     }
 }
 
@@ -172,6 +223,10 @@ impl Program {
             inode: meta.ino(),
         })
     }
+}
+
+fn tracked_in(tree: Option<&WorkTree>, places: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    tree.map(|tree| index::tracked(tree, places)).unwrap_or_default()
 }
 
 /// A file's content; `None` when it is absent. What is no file, or is too large, is an error.

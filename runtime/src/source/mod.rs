@@ -14,14 +14,17 @@ mod context;
 mod discover;
 mod dockerignore;
 mod git;
+mod habits;
 mod index;
 mod inputs;
 mod interpolate;
+mod main_tree;
 mod model;
 mod raw;
 mod read;
 mod report;
 mod sensitive;
+mod shadow;
 mod standin;
 mod templates;
 #[cfg(test)]
@@ -30,7 +33,7 @@ mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sidestack_topology::compose::Project;
@@ -45,6 +48,7 @@ pub use self::context::{ContextError, Memo};
 pub use self::git::{Checkout, Repository, checkout, dirty, instance_name};
 pub use self::index::WorkTree;
 pub use self::inputs::{ContextStamp, Inputs, Program};
+pub use self::main_tree::MainTree;
 pub use self::read::read;
 pub use self::sensitive::looks_secret;
 
@@ -65,10 +69,14 @@ pub struct ReadRequest<'a> {
     pub machine_key: &'a [u8; 32],
     /// Digests of files in build contexts from an earlier reading; [`Stack::memo`] has the new ones.
     pub memo: &'a Memo,
-    /// Compose files instead of those that the manifest names or Compose would find. Relative to the checkout's folder.
+    /// Where relative paths in `files` and `env_files` start.
+    pub base: &'a Path,
+    /// Compose files instead of those that the manifest names or Compose would find.
     pub files: &'a [PathBuf],
-    /// Profiles to switch on, beside those of `COMPOSE_PROFILES`.
+    /// Profiles to switch on, instead of those of `COMPOSE_PROFILES`.
     pub profiles: &'a [String],
+    /// Env files for interpolation instead of the project's `.env`; a later one wins.
+    pub env_files: &'a [PathBuf],
 }
 
 /// A stack as it stands in the checkout now.
@@ -104,6 +112,10 @@ pub struct Stack {
     pub inputs: Inputs,
     /// To be kept for the next reading.
     pub memo: Memo,
+    /// What is worth knowing: files that were taken from the main work tree.
+    pub notes: Vec<String>,
+    /// What was chosen on the command line for isolation; filled in by whoever asked.
+    pub chosen: sidestack_topology::manifest::IsolationChoices,
     /// Warnings. Errors are in [`SourceError::Invalid`] instead.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -29,9 +29,9 @@ pub(super) struct Maker<'a> {
 
 impl Maker<'_> {
     /// The model. Faults are added; with errors among them it must not be used.
-    pub(super) fn make(&self, printed: &[u8], faults: &mut Vec<Diagnostic>) -> Project {
+    pub(super) fn make(&self, printed: &str, faults: &mut Vec<Diagnostic>) -> Project {
         // Compose doubles every dollar that it prints, in keys as well.
-        let text = String::from_utf8_lossy(printed).replace("$$", "$");
+        let text = printed.replace("$$", "$");
         let mut root: Value = match serde_json::from_str(&text) {
             Ok(root) => root,
             Err(error) => {

@@ -80,7 +80,8 @@ impl Explorer<'_> {
             self.inputs.sound = false;
             return;
         }
-        let bytes = match self.inputs.read(path) {
+        let at = self.inputs.needed(path);
+        let bytes = match self.inputs.read(&at) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
             Err(_) => {
@@ -160,7 +161,8 @@ impl Explorer<'_> {
                 }
             }
             for path in self.paths(part.get("label_file"), base) {
-                self.inputs.watch(&path);
+                let at = self.inputs.needed(&path);
+                self.inputs.watch(&at);
             }
             let build = part.get("build").map(with_merged).unwrap_or_default();
             let taken = build.iter().filter_map(|build| build.get("args")).chain(part.get("environment"));
@@ -190,9 +192,13 @@ impl Explorer<'_> {
 /// A path as Compose takes it: `~` is the home folder, anything else starts from `base`.
 fn join(base: &Path, path: &str, lookup: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     let home = path.strip_prefix("~/").and_then(|rest| Some(Path::new(&lookup("HOME")?).join(rest)));
-    let joined = home.unwrap_or_else(|| base.join(path));
+    clean(&home.unwrap_or_else(|| base.join(path)))
+}
+
+/// An absolute path with one spelling, by its text alone, as Compose does it.
+pub(super) fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
-    for part in joined.components() {
+    for part in path.components() {
         match part {
             std::path::Component::ParentDir => drop(clean.pop()),
             part => clean.push(part),

@@ -12,10 +12,11 @@ use sidestack_topology::yaml;
 
 use super::build::{Digester, with_main};
 use super::discover::{Found, Wanted, compose_files};
-use super::index::WorkTree;
+use super::habits::{self, Chosen};
 use super::inputs::{Inputs, Program};
 use super::model::{Maker, mentions_of_model};
 use super::raw::{self, EnvFile, Raw};
+use super::shadow::Shadow;
 use super::standin::{StandIns, env_file};
 use super::templates::Seen;
 use super::variables::{Dotenv, Sources, load, shown};
@@ -31,27 +32,20 @@ const LIMIT: Duration = Duration::from_secs(60);
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Where a stack keeps modules of its own.
 const MODULES: &str = "sidestack/modules";
-/// Variables that choose files and profiles.
-const CHOOSING: [&str; 3] = ["COMPOSE_FILE", "COMPOSE_PATH_SEPARATOR", "COMPOSE_PROFILES"];
-
-/// Variables that would have Compose read other files than `.env`.
-const NOT_FOLLOWED: [&str; 2] = ["COMPOSE_ENV_FILES", "COMPOSE_DISABLE_ENV_FILE"];
-
 /// Reads a checkout.
 ///
 /// # Errors
 /// [`SourceError::Invalid`] with everything that was found wrong, and what stands in the way of reading at all.
 pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
     let checkout = request.checkout;
-    let mut inputs = Inputs { sound: true, work_tree: WorkTree::of(checkout), ..Inputs::default() };
+    let mut inputs = Inputs::of(checkout);
     let mut faults = Vec::new();
 
     let written = document(checkout, &mut inputs)?;
     let modules = modules(checkout, &mut inputs, &mut faults);
     let mut names = BTreeSet::new();
     // The stack's own `.env` may say which compose files there are.
-    let own_env = load([(checkout.folder.join(".env"), false)], checkout, &mut inputs, &mut names, &mut faults);
-    let choosing = choosing(request, &own_env, &mut inputs);
+    let chosen = habits::chosen(request, &mut inputs, &mut names, &mut faults);
 
     let settled = written.as_ref().map(|document| settle(document, request.environment));
     let (environment, settled) = match settled.transpose()? {
@@ -60,9 +54,10 @@ pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
     };
     let wanted = Wanted {
         folder: &checkout.folder,
+        base: request.base,
         asked: request.files,
         manifest: settled.as_ref().map(|manifest| manifest.compose.as_slice()),
-        variables: &choosing,
+        variables: &chosen.variables,
     };
     let found = compose_files(&wanted, &mut inputs, &mut faults);
     let (document, manifest) = match (written, settled) {
@@ -82,7 +77,7 @@ pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
         manifest,
         modules,
         model: None,
-        profiles: profiles(request, &choosing),
+        profiles: chosen.profiles.clone(),
         mentions: BTreeMap::new(),
         templates: BTreeMap::new(),
         interpolation: BTreeMap::new(),
@@ -90,10 +85,12 @@ pub async fn read(request: &ReadRequest<'_>) -> Result<Stack, SourceError> {
         files: BTreeMap::new(),
         inputs,
         memo: Memo::default(),
+        notes: Vec::new(),
+        chosen: Default::default(),
         diagnostics: Vec::new(),
     };
     if !found.files.is_empty() && !has_errors(&faults) {
-        compose(request, &found, own_env, names, &mut stack, &mut faults).await?;
+        compose(request, &found, chosen, names, &mut stack, &mut faults).await?;
     }
     let faults = stack.document.locate_all(stack.environment.as_str(), faults);
     if has_errors(&faults) {
@@ -155,27 +152,6 @@ fn modules(
     modules
 }
 
-/// The variables that choose files and profiles: from the shell, else from the stack's `.env`.
-fn choosing(request: &ReadRequest<'_>, own_env: &[Dotenv], inputs: &mut Inputs) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for name in CHOOSING {
-        inputs.variable(name, request.shell, request.machine_key);
-        let shell = request.shell.get(name).and_then(|value| value.to_str()).map(str::to_owned);
-        let file = || own_env.iter().find_map(|file| file.entries.get(name)).map(|(value, _)| value.clone());
-        if let Some(value) = shell.or_else(file) {
-            found.insert(name.to_owned(), value);
-        }
-    }
-    found
-}
-
-fn profiles(request: &ReadRequest<'_>, choosing: &BTreeMap<String, String>) -> Vec<String> {
-    let listed = choosing.get("COMPOSE_PROFILES").map_or("", String::as_str);
-    let listed = listed.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
-    let all: BTreeSet<String> = request.profiles.iter().cloned().chain(listed).collect();
-    all.into_iter().collect()
-}
-
 /// Those of the compose files that a manifest could name.
 fn inside(files: &[PathBuf], checkout: &Checkout) -> Vec<String> {
     let relative = files.iter().filter_map(|file| file.strip_prefix(&checkout.folder).ok()?.to_str());
@@ -186,7 +162,7 @@ fn inside(files: &[PathBuf], checkout: &Checkout) -> Vec<String> {
 async fn compose(
     request: &ReadRequest<'_>,
     found: &Found,
-    own_env: Vec<Dotenv>,
+    chosen: Chosen,
     mut names: BTreeSet<String>,
     stack: &mut Stack,
     faults: &mut Vec<Diagnostic>,
@@ -198,13 +174,11 @@ async fn compose(
     stack.inputs.compose_binary = Program::of(compose.binary());
 
     // The stack's own `.env` wins over the one of the first compose file's folder, as it does for Compose.
-    let mut project_env = own_env;
-    if found.project_directory != checkout.folder {
+    let mut project_env = chosen.env;
+    if chosen.beside && found.project_directory != checkout.folder {
         let beside = (found.project_directory.join(".env"), false);
         project_env.extend(load([beside], checkout, &mut stack.inputs, &mut names, faults));
     }
-    hint_at_missing_env(checkout, &project_env, faults);
-    not_followed(request, &mut stack.inputs, faults);
     let sources =
         Sources { checkout, manifest: &stack.manifest, shell: request.shell, project: &project_env, includes: &[] };
     let lookup = |name: &str| sources.plain(name);
@@ -231,14 +205,22 @@ async fn compose(
         return Ok(());
     }
     let io = |cause| SourceError::Io { action: "write a file in", path: std::env::temp_dir(), cause };
+    let shadow = shadow(checkout, &project_env, &stack.inputs).map_err(io)?;
+    let seen_at = |path: &Path| shadow.as_ref().map_or_else(|| path.to_owned(), |shadow| shadow.path(path));
+    let lift = |text: &str| shadow.as_ref().map_or_else(|| text.to_owned(), |shadow| shadow.lift(text));
+    let mut handed = values.clone();
+    if let Some(folder) = handed.get_mut("PWD") {
+        *folder = seen_at(&checkout.folder).display().to_string();
+    }
     let mut temporary = tempfile::NamedTempFile::with_prefix("sidestack-").map_err(io)?;
-    temporary.write_all(env_file(&values).as_bytes()).map_err(io)?;
+    temporary.write_all(env_file(&handed).as_bytes()).map_err(io)?;
 
-    let files = ComposeInput::Files(found.files.clone());
-    let mut call = ComposeCall::new(PLACEHOLDER, &found.project_directory, files, &["config", "--format", "json"]);
+    let files = ComposeInput::Files(found.files.iter().map(|file| seen_at(file)).collect());
+    let directory = seen_at(&found.project_directory);
+    let mut call = ComposeCall::new(PLACEHOLDER, &directory, files, &["config", "--format", "json"]);
     // A later file wins, and an earlier one serves the expansions of a later one: ours must do both.
     let own = std::iter::once(temporary.path().to_owned());
-    let theirs = project_env.iter().rev().map(|file| file.path.clone());
+    let theirs = project_env.iter().rev().map(|file| file.at.clone());
     call.env_files = own.clone().chain(theirs).chain(own).collect();
     call.profiles = vec!["*".to_owned()];
     call.environment = request.shell.clone();
@@ -258,12 +240,13 @@ async fn compose(
         (compose.capture(&call).await.map_err(failed)?, None)
     };
     drop(temporary);
+    let told = lift(&output.stderr);
     if output.code != 0 {
-        let refusal = report::refusal(&output.stderr, &stand_ins, &checkout.folder, &found.files);
+        let refusal = report::refusal(&told, &stand_ins, &checkout.folder, &found.files);
         faults.push(hint_at_missing_file(refusal, &raw, checkout));
         return Ok(());
     }
-    faults.extend(report::warnings(&output.stderr, &stand_ins));
+    faults.extend(report::warnings(&told, &stand_ins));
 
     let maker = Maker {
         sources: &sources,
@@ -271,14 +254,16 @@ async fn compose(
         env_files: &env_files,
         folder_anywhere: names.contains("PWD"),
     };
-    let model: Project = maker.make(&output.stdout, faults);
+    let model: Project = maker.make(&lift(&String::from_utf8_lossy(&output.stdout)), faults);
     if has_errors(faults) {
         return Ok(());
     }
     let mut digester = Digester::new(checkout, request.memo, &mut stack.inputs, faults);
     stack.builds = digester.builds(&model);
     stack.files = digester.config_files(&model);
+    digester.binds(&model);
     stack.memo = digester.new;
+    stack.notes = notes(&stack.inputs.borrowed, checkout);
     if let Some(texts) = texts {
         let seen = Seen { sources: &sources, settled: &values, maker: &maker };
         match templates::of(texts.as_ref().ok(), &model, &seen) {
@@ -291,6 +276,34 @@ async fn compose(
     stack.mentions = mentions_of_model(&model, &raw.service_mentions);
     stack.model = Some(model);
     Ok(())
+}
+
+/// What Compose reads through where files that it reads itself are in the main work tree.
+fn shadow(checkout: &Checkout, project_env: &[Dotenv], inputs: &Inputs) -> std::io::Result<Option<Shadow>> {
+    let Some(repository) = &checkout.repository else { return Ok(None) };
+    let by_name = |path: &PathBuf| project_env.iter().any(|file| file.path == *path);
+    let missing: BTreeMap<PathBuf, PathBuf> = inputs
+        .borrowed
+        .iter()
+        .filter(|(path, _)| !by_name(path))
+        .map(|(path, at)| (path.clone(), at.clone()))
+        .collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    Shadow::new(&repository.root, &missing, inputs.files.keys()).map(Some)
+}
+
+/// What is said of files that were taken from the main work tree.
+fn notes(borrowed: &BTreeMap<PathBuf, PathBuf>, checkout: &Checkout) -> Vec<String> {
+    let note = |(path, at): (&PathBuf, &PathBuf)| {
+        format!(
+            "this worktree has no `{}`, which git does not track: the main worktree's is used, `{}`",
+            shown(path, checkout),
+            at.display()
+        )
+    };
+    borrowed.iter().map(note).collect()
 }
 
 /// Profiles that were asked for and that no service has: most likely a slip.
@@ -319,28 +332,6 @@ fn env_files(
         by_path.insert(&dotenv.path, dotenv);
     }
     raw.env_files.iter().filter_map(|file| Some((file.clone(), (*by_path.get(file.path.as_path())?).clone()))).collect()
-}
-
-/// What the user's environment asks of Compose and what is not done: said, since other values would come of it.
-fn not_followed(request: &ReadRequest<'_>, inputs: &mut Inputs, faults: &mut Vec<Diagnostic>) {
-    for name in NOT_FOLLOWED {
-        inputs.variable(name, request.shell, request.machine_key);
-        if request.shell.get(name).is_some_and(|value| !value.is_empty()) {
-            let warning =
-                Diagnostic::warning(&[], format!("`{name}` is not followed: values come from the stack's `.env`"));
-            faults.push(warning.hint("put them into `.env`, into the manifest's `env`, or export them"));
-        }
-    }
-}
-
-/// A linked work tree without the `.env` that the main one has.
-fn hint_at_missing_env(checkout: &Checkout, project_env: &[Dotenv], faults: &mut Vec<Diagnostic>) {
-    let own = checkout.folder.join(".env");
-    let main = checkout.in_main_work_tree().map(|folder| folder.join(".env"));
-    if main.is_some_and(|main| main.exists()) && !project_env.iter().any(|file| file.path == own) {
-        let fault = Diagnostic::warning(&[], "this work tree has no `.env`, so none of its values are used");
-        faults.push(with_main(fault, &own, checkout));
-    }
 }
 
 /// A refusal because of an `env_file` that the main work tree has.

@@ -27,7 +27,10 @@ const SHORTEST_INSIDE: usize = 6;
 /// A dotenv file that was read.
 #[derive(Clone)]
 pub(super) struct Dotenv {
+    /// Where it is looked for.
     pub(super) path: PathBuf,
+    /// Where it is: in a linked work tree perhaps in the main one.
+    pub(super) at: PathBuf,
     /// How references name it: relative to the checkout's folder, else absolute.
     pub(super) shown: String,
     /// Whether its values may be secrets.
@@ -74,7 +77,8 @@ pub(super) fn load(
     let mut loaded = Vec::new();
     for (path, raw) in files {
         let shown = shown(&path, checkout);
-        let bytes = match inputs.read(&path) {
+        let at = inputs.needed(&path);
+        let bytes = match inputs.read(&at) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => continue,
             Err(error) => {
@@ -99,7 +103,7 @@ pub(super) fn load(
                     );
                 }
                 let entries = entries.into_iter().map(|(key, value, expands)| (key, (value, expands))).collect();
-                loaded.push(Dotenv { path, shown, untracked: true, entries });
+                loaded.push(Dotenv { path, at, shown, untracked: true, entries });
             }
             Err(DotenvError { line, what }) => {
                 faults.push(Diagnostic::error(&[], format!("`{shown}` cannot be understood at line {line}: {what}")));
@@ -107,10 +111,10 @@ pub(super) fn load(
         }
     }
     let doubtful = |file: &Dotenv| file.entries.keys().any(|name| looks_secret(name));
-    let asked: BTreeSet<PathBuf> = loaded.iter().filter(|file| doubtful(file)).map(|file| file.path.clone()).collect();
+    let asked: BTreeSet<PathBuf> = loaded.iter().filter(|file| doubtful(file)).map(|file| file.at.clone()).collect();
     let tracked = inputs.ask_tracked(&asked);
     for file in &mut loaded {
-        file.untracked = !tracked.contains(&file.path);
+        file.untracked = !tracked.contains(&file.at);
     }
     loaded
 }

@@ -4,19 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::rules::change;
+use super::claim::{Claims, pointer};
 use crate::compose::{Condition, Dependency, Service};
 use crate::diagnostic::{Diagnostic, nearest};
-use crate::plan::Change;
+use crate::placeholder::PROJECT;
 
 type Services = BTreeMap<String, Service>;
 
-/// `container:NAME` of a container of this very stack means its service, since
-/// no container keeps its name.
-pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>) {
+/// `container:NAME` and an external link of a container of this very stack mean
+/// its service, since no container keeps its name.
+pub(super) fn container_names(services: &mut Services, claims: &mut Claims) {
     const REASON: &str = "the container is this stack's own, and its name is its first copy's";
-    let names: BTreeMap<String, String> =
-        services.iter().filter_map(|(name, service)| Some((service.container_name.clone()?, name.clone()))).collect();
+    let mut names = BTreeMap::new();
+    for (name, service) in services.iter() {
+        // What Compose calls it, now and before.
+        for own in ["-", "_"].map(|dash| format!("{PROJECT}{dash}{name}{dash}1")) {
+            names.insert(own, name.clone());
+        }
+        names.extend(service.container_name.clone().map(|own| (own, name.clone())));
+    }
     let own = |value: &str| {
         let (name, rest) = value
             .strip_prefix("container:")?
@@ -25,14 +31,12 @@ pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>
         Some((names.get(name)?.as_str(), rest.to_owned()))
     };
     for (name, service) in services.iter_mut() {
-        let mut told = |path: &str, from: &str, to: &str| {
-            changes.push(change("container-reference", name, path, from, to, REASON));
-        };
+        let mut told = |path: &str| claims.at(&["services", name, path], "container-reference", REASON);
         if let Some(mode) = &mut service.network_mode
             && let Some((other, _)) = own(mode)
         {
             let to = format!("service:{other}");
-            told("network_mode", mode, &to);
+            told("network_mode");
             *mode = to;
         }
         for key in ["pid", "ipc"] {
@@ -40,7 +44,7 @@ pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>
                 && let Some((other, _)) = own(mode)
             {
                 let to = format!("service:{other}");
-                told(key, mode, &to);
+                told(key);
                 *mode = to;
             }
         }
@@ -53,10 +57,37 @@ pub(super) fn container_names(services: &mut Services, changes: &mut Vec<Change>
                     continue;
                 };
                 let to = if rest.is_empty() { other.to_owned() } else { format!("{other}:{rest}") };
-                told("volumes_from", text, &to);
+                told("volumes_from");
                 *text = to;
             }
         }
+        external_links(service, &names, &mut told);
+    }
+}
+
+/// An external link finds a container by its name on the whole machine; a link finds a service of the stack.
+fn external_links(service: &mut Service, names: &BTreeMap<String, String>, told: &mut impl FnMut(&str)) {
+    let Some(Value::Array(outer)) = service.rest.get_mut("external_links") else { return };
+    let mut links = Vec::new();
+    outer.retain(|entry| {
+        let text = entry.as_str().unwrap_or_default();
+        let (name, alias) = text.split_once(':').unwrap_or((text, text));
+        let own = names.get(name).map(|other| format!("{other}:{alias}"));
+        let stays = own.is_none();
+        links.extend(own.map(Value::from));
+        stays
+    });
+    if links.is_empty() {
+        return;
+    }
+    if outer.is_empty() {
+        service.rest.remove("external_links");
+    }
+    told("external_links");
+    told("links");
+    let all = service.rest.entry("links").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(all) = all {
+        all.extend(links);
     }
 }
 
@@ -115,7 +146,7 @@ pub(super) fn missing(services: &Services, active: &BTreeSet<&str>, faults: &mut
 }
 
 /// Nobody waits for what has no container.
-pub(super) fn unscaled(services: &mut Services, changes: &mut Vec<Change>) {
+pub(super) fn unscaled(services: &mut Services, claims: &mut Claims) {
     let empty: BTreeSet<String> =
         services.iter().filter(|(_, service)| service.replicas() == 0).map(|(name, _)| name.clone()).collect();
     for (name, service) in services.iter_mut() {
@@ -123,8 +154,8 @@ pub(super) fn unscaled(services: &mut Services, changes: &mut Vec<Change>) {
         service.depends_on.retain(|other, _| {
             let waits = !empty.contains(other) || shared.contains(other);
             if !waits {
-                let path = format!("depends_on.{other}");
-                changes.push(change("scale", name, &path, other, "not waited for", "it has no container"));
+                let path = pointer(&["services", name, "depends_on", other]);
+                claims.claim(path, "scale", "nobody waits for what has no container");
             }
             waits
         });
@@ -148,10 +179,5 @@ pub(super) fn shared_network(name: &str, service: &Service, faults: &mut Vec<Dia
         let message = format!("`{name}` has `networks` and `network_mode: {mode}`");
         let fault = Diagnostic::error(&["services", name, "networks"], message);
         faults.push(fault.hint("only one of them can be"));
-    }
-    if mode == "bridge" {
-        let message = format!("`{name}` uses Docker's default bridge, which every copy shares");
-        let fault = Diagnostic::error(&["services", name, "network_mode"], message);
-        faults.push(fault.hint("drop `network_mode`: it then stands in the stack's own network"));
     }
 }

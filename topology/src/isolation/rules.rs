@@ -4,37 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::compose::{Condition, FileGrant, Network, Project, Service, Volume};
+use super::claim::{Claims, pointer};
+use crate::compose::{Condition, FileGrant, Network, Object, Project, Service, Volume};
 use crate::diagnostic::Diagnostic;
-use crate::module::Protocol;
-use crate::placeholder;
-use crate::plan::{After, Change, Delivery, FileObjects, Hook, Publish};
+use crate::plan::{After, Delivery, FileObjects, Hook};
 use crate::secret::{Encoding, token};
-
-pub(super) fn change(
-    rule: &'static str,
-    service: &str,
-    path: &str,
-    from: &str,
-    to: &str,
-    reason: &'static str,
-) -> Change {
-    Change {
-        rule,
-        service: service.to_owned(),
-        path: path.to_owned(),
-        from: from.to_owned(),
-        to: to.to_owned(),
-        reason,
-    }
-}
 
 /// The services that run: those without a profile or with one that is on, and
 /// what they need.
 pub(super) fn active<'a>(
     services: &'a BTreeMap<String, Service>,
     profiles: &[String],
-    changes: &mut Vec<Change>,
+    claims: &mut Claims,
 ) -> BTreeSet<&'a str> {
     let asked = services.iter().filter(|(_, service)| {
         let mut own = service.profiles.iter();
@@ -50,15 +31,21 @@ pub(super) fn active<'a>(
         }
     }
     for (name, service) in services.iter().filter(|(name, _)| !active.contains(name.as_str())) {
-        let profiles = service.profiles.join(", ");
-        let reason = "none of its profiles is active";
-        changes.push(change("profile", name, "profiles", &profiles, "not started", reason));
+        let reason = format!("none of its profiles is active: {}", service.profiles.join(", "));
+        claims.claim(pointer(&["services", name]), "profile", reason);
     }
     active
 }
 
 /// The order is the runtime's business and leaves the model.
-pub(super) fn order(service: &mut Service, active: &BTreeSet<&str>) -> BTreeMap<String, After> {
+pub(super) fn order(
+    name: &str,
+    service: &mut Service,
+    active: &BTreeSet<&str>,
+    claims: &mut Claims,
+) -> BTreeMap<String, After> {
+    const REASON: &str = "Sidestack starts the services in their order itself";
+    claims.at(&["services", name, "depends_on"], "order", REASON);
     let mut after: BTreeMap<String, After> = std::mem::take(&mut service.depends_on)
         .into_iter()
         .filter(|(name, _)| active.contains(name.as_str()))
@@ -89,29 +76,106 @@ fn joined(service: &Service) -> Vec<String> {
     names
 }
 
-/// Names are scoped by leaving them to the place, which puts the project before
-/// the key. A name that is made so already is no change.
-fn fixed_name(rule: &'static str, key: &str, name: Option<String>, changes: &mut Vec<Change>) {
-    const REASON: &str = "a fixed name is shared by every copy";
-    if let Some(name) = name.filter(|name| *name != format!("{}_{key}", placeholder::PROJECT)) {
-        changes.push(change(rule, key, "name", &name, "named after the instance", REASON));
+/// `x-…` beside the services is for whoever wrote it: anchors, other programs.
+pub(super) fn extensions(model: &Project, claims: &mut Claims) {
+    for key in model.rest.keys().filter(|key| key.starts_with("x-")) {
+        claims.at(&[key], "left-out", "nothing that runs is made of it");
     }
 }
 
-/// A network without its name.
-pub(super) fn network_name(key: &str, mut network: Network, changes: &mut Vec<Change>) -> Network {
-    fixed_name("network-name", key, network.name.take(), changes);
+/// Names are scoped by leaving them to the place, which puts the project before
+/// the key. A name that is made so already is no change.
+pub(super) const FIXED_NAME: &str = "a fixed name is shared by every copy";
+
+/// A network of this stack: no name of its own choice, no bridge of the host's by name.
+pub(super) fn network(key: &str, mut network: Network, claims: &mut Claims) -> Network {
+    const BRIDGE: &str = "com.docker.network.bridge.name";
+    network.name = None;
+    claims.at(&["networks", key, "name"], "network-name", FIXED_NAME);
+    if let Some(Value::Object(options)) = network.rest.get_mut("driver_opts")
+        && options.remove(BRIDGE).is_some()
+    {
+        let reason = "two bridges of the host cannot have one name";
+        claims.at(&["networks", key, "driver_opts", BRIDGE], "bridge-name", reason);
+        if options.is_empty() {
+            network.rest.remove("driver_opts");
+            claims.at(&["networks", key, "driver_opts"], "bridge-name", reason);
+        }
+    }
+    if network.driver.as_deref() == Some("overlay") {
+        network.driver = None;
+        network.rest.remove("attachable");
+        let reason = "an overlay needs a Swarm; on one machine a bridge does the same";
+        claims.at(&["networks", key, "driver"], "network-driver", reason);
+        claims.at(&["networks", key, "attachable"], "network-driver", reason);
+    }
     network
 }
 
-/// A volume without its name.
-pub(super) fn volume_name(key: &str, mut volume: Volume, changes: &mut Vec<Change>) -> Volume {
-    fixed_name("volume-name", key, volume.name.take(), changes);
+/// A volume of this stack: no name of its own choice.
+pub(super) fn volume(key: &str, mut volume: Volume, claims: &mut Claims) -> Volume {
+    volume.name = None;
+    claims.at(&["volumes", key, "name"], "volume-name", FIXED_NAME);
     volume
 }
 
+/// The stack's own networks in which services stand.
+pub(super) fn inner_networks(model: &Project, services: &BTreeMap<String, Service>) -> BTreeSet<String> {
+    let external = |key: &str| model.networks.get(key).and_then(Option::as_ref).is_some_and(|network| network.external);
+    let mut inner = BTreeSet::new();
+    for service in services.values().filter(|service| service.network_mode.is_none()) {
+        inner.extend(service.networks.keys().filter(|key| !external(key)).cloned());
+        if service.networks.is_empty() && !external("default") {
+            inner.insert("default".to_owned());
+        }
+    }
+    if inner.is_empty() {
+        inner.insert("default".to_owned());
+    }
+    inner
+}
+
+/// The default bridge and, where its ports are known, the host's network become the stack's own.
+/// From the host's network every service was reached, so all of `inner` are joined.
+pub(super) fn network_mode(name: &str, service: &mut Service, inner: &BTreeSet<String>, claims: &mut Claims) {
+    let from_host = service.network_mode.as_deref() == Some("host");
+    let reason = match service.network_mode.as_deref() {
+        Some("bridge") => "every copy would stand in Docker's default bridge, where no name is known",
+        Some("host") if super::ports::known(service) => {
+            "ports of the host's network cannot be moved; these are published instead"
+        }
+        Some("default") => "it is what a service without it gets",
+        _ => return,
+    };
+    service.network_mode = None;
+    claims.at(&["services", name, "network_mode"], "network-mode", reason);
+    if service.networks.is_empty() {
+        match from_host {
+            true => service.networks.extend(inner.iter().map(|key| (key.clone(), None))),
+            false => _ = service.networks.insert("default".to_owned(), None),
+        }
+        claims.at(&["services", name, "networks"], "network-mode", reason);
+    }
+}
+
+/// Addresses on the wire and in the link that only one copy can have.
+pub(super) fn hardware_addresses(name: &str, service: &mut Service, claims: &mut Claims) {
+    const REASON: &str = "two containers cannot have one hardware address";
+    if service.rest.remove("mac_address").is_some() {
+        claims.at(&["services", name, "mac_address"], "mac-address", REASON);
+    }
+    for (network, joined) in &mut service.networks {
+        let Some(joined) = joined else { continue };
+        for key in ["mac_address", "link_local_ips"] {
+            if joined.remove(key).is_some() {
+                claims.at(&["services", name, "networks", network, key], "mac-address", REASON);
+            }
+        }
+    }
+}
+
 /// Secrets and configs from files stay as they are; the others are delivered.
-pub(super) fn file_objects(model: &Project) -> FileObjects {
+pub(super) fn file_objects(model: &Project, claims: &mut Claims) -> FileObjects {
     let mounted = |objects: &BTreeMap<String, crate::compose::FileObject>| {
         objects
             .iter()
@@ -119,14 +183,26 @@ pub(super) fn file_objects(model: &Project) -> FileObjects {
             .map(|(key, object)| (key.clone(), crate::compose::FileObject { name: None, ..object.clone() }))
             .collect()
     };
+    for (kind, objects) in [("secrets", &model.secrets), ("configs", &model.configs)] {
+        for (key, object) in objects {
+            if object.file.is_some() {
+                claims.at(&[kind, key, "name"], "file-name", FIXED_NAME);
+            } else {
+                claims.at(&[kind, key], "delivery", DELIVERED);
+            }
+        }
+    }
     FileObjects { secrets: mounted(&model.secrets), configs: mounted(&model.configs) }
 }
+
+const DELIVERED: &str = "it is put into the container before it starts, whatever version Compose has";
 
 /// Secrets from the environment and inline configs, which Compose would copy in.
 pub(super) fn deliveries(
     name: &str,
     service: &mut Service,
     model: &Project,
+    claims: &mut Claims,
     faults: &mut Vec<Diagnostic>,
 ) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
@@ -171,38 +247,54 @@ pub(super) fn deliveries(
     };
     take(&mut service.secrets, &model.secrets, "secrets", "/run/secrets/");
     take(&mut service.configs, &model.configs, "configs", "/");
+    if !deliveries.is_empty() {
+        claims.at(&["services", name, "secrets"], "delivery", DELIVERED);
+        claims.at(&["services", name, "configs"], "delivery", DELIVERED);
+    }
     deliveries
 }
 
-/// `post_start` is run by the runtime.
-pub(super) fn hooks(service: &mut Service) -> Vec<Hook> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    std::mem::take(&mut service.post_start)
-        .iter()
-        .map(|hook| Hook {
-            command: match hook.get("command") {
-                Some(Value::Array(words)) => words.iter().filter_map(text).collect(),
-                Some(Value::String(line)) => {
-                    vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()]
-                }
-                _ => Vec::new(),
-            },
-            user: hook.get("user").and_then(text),
-            working_dir: hook.get("working_dir").and_then(text),
-            environment: match hook.get("environment") {
-                Some(Value::Object(map)) => {
-                    map.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect()
-                }
-                Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
-                _ => Vec::new(),
-            },
-        })
-        .filter(|hook| !hook.command.is_empty())
-        .collect()
+const HOOKS: &str = "Sidestack runs it, whatever version Compose has";
+
+/// `post_start` and `pre_stop` are run by the runtime.
+pub(super) fn hooks(name: &str, service: &mut Service, claims: &mut Claims) -> (Vec<Hook>, Vec<Hook>) {
+    let post_start: Vec<Hook> = std::mem::take(&mut service.post_start).iter().map(hook).collect();
+    let pre_stop = match service.rest.remove("pre_stop") {
+        Some(Value::Array(hooks)) => hooks.iter().filter_map(Value::as_object).map(hook).collect(),
+        _ => Vec::new(),
+    };
+    claims.at(&["services", name, "post_start"], "hook", HOOKS);
+    claims.at(&["services", name, "pre_stop"], "hook", HOOKS);
+    let says = |hooks: Vec<Hook>| hooks.into_iter().filter(|hook| !hook.command.is_empty()).collect();
+    (says(post_start), says(pre_stop))
 }
 
+fn hook(hook: &Object) -> Hook {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    Hook {
+        command: match hook.get("command") {
+            Some(Value::Array(words)) => words.iter().filter_map(text).collect(),
+            Some(Value::String(line)) => {
+                vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()]
+            }
+            _ => Vec::new(),
+        },
+        user: hook.get("user").and_then(text),
+        working_dir: hook.get("working_dir").and_then(text),
+        environment: match hook.get("environment") {
+            Some(Value::Object(map)) => {
+                map.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect()
+            }
+            Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+const CONTAINER_NAME: &str = "two containers cannot have one name; it lives on as an alias in the network";
+
 /// A fixed container name aborts the second copy; it lives on as an alias.
-pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Vec<Change>) {
+pub(super) fn container_name(name: &str, service: &mut Service, claims: &mut Claims) {
     let Some(fixed) = service.container_name.take() else {
         return;
     };
@@ -210,7 +302,8 @@ pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Ve
         if service.networks.is_empty() {
             service.networks.insert("default".to_owned(), None);
         }
-        for joined in service.networks.values_mut() {
+        for (network, joined) in &mut service.networks {
+            claims.at(&["services", name, "networks", network], "container-name", CONTAINER_NAME);
             let joined = joined.get_or_insert_default();
             let aliases = joined.entry("aliases").or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(aliases) = aliases
@@ -220,21 +313,14 @@ pub(super) fn container_name(name: &str, service: &mut Service, changes: &mut Ve
             }
         }
     }
-    changes.push(change(
-        "container-name",
-        name,
-        "container_name",
-        &fixed,
-        "a network alias",
-        "two containers cannot have one name",
-    ));
+    claims.at(&["services", name, "container_name"], "container-name", CONTAINER_NAME);
 }
 
 /// After a restart of Docker, `always` starts every copy at once and in no order.
-pub(super) fn restart(name: &str, service: &mut Service, changes: &mut Vec<Change>) {
+pub(super) fn restart(name: &str, service: &mut Service, claims: &mut Claims) {
     const REASON: &str = "the order after a restart of Docker is Sidestack's; a crash still restarts it";
-    if let Some(policy @ ("always" | "unless-stopped")) = service.restart.as_deref() {
-        changes.push(change("restart", name, "restart", policy, "on-failure", REASON));
+    if let Some("always" | "unless-stopped") = service.restart.as_deref() {
+        claims.at(&["services", name, "restart"], "restart", REASON);
         service.restart = Some("on-failure".to_owned());
     }
     let Some(deploy) = &mut service.deploy else {
@@ -244,76 +330,24 @@ pub(super) fn restart(name: &str, service: &mut Service, changes: &mut Vec<Chang
         return;
     };
     let condition = policy.get("condition").and_then(Value::as_str).unwrap_or("any");
+    claims.at(&["services", name, "deploy", "restart_policy"], "restart", REASON);
     if service.restart.is_none() && condition != "none" {
-        changes.push(change("restart", name, "deploy.restart_policy", condition, "on-failure", REASON));
+        claims.at(&["services", name, "restart"], "restart", REASON);
         service.restart = Some("on-failure".to_owned());
     }
 }
 
 /// Keys that matter to other programs only.
-pub(super) fn left_out(service: &mut Service) {
+pub(super) fn left_out(name: &str, service: &mut Service, claims: &mut Claims) {
     service.profiles.clear();
-    for key in ["develop", "env_file", "label_file"] {
-        service.rest.remove(key);
-    }
-}
-
-/// Ports that people look at in a browser, as far as a number tells.
-fn scheme(port: u16) -> Option<&'static str> {
-    match port {
-        443 | 8443 | 9443 => Some("https"),
-        80 | 3000..=3099 | 4000 | 4200 | 5000 | 5001 | 5173 | 8000..=8099 | 8888 | 9000 | 9090 => Some("http"),
-        _ => None,
-    }
-}
-
-/// Published ports become leases.
-pub(super) fn ports(
-    name: &str,
-    service: &mut Service,
-    changes: &mut Vec<Change>,
-    faults: &mut Vec<Diagnostic>,
-) -> Vec<Publish> {
-    let replicas = service.replicas();
-    let mut published: Vec<Publish> = Vec::new();
-    for (at, port) in std::mem::take(&mut service.ports).into_iter().enumerate() {
-        let path = format!("ports.{at}");
-        let literal = port.published.as_deref().unwrap_or_default();
-        if literal.contains('-') {
-            let message = format!("`{name}` publishes the range {literal}, which is not supported yet");
-            faults.push(Diagnostic::error(&["services", name, "ports"], message).hint("name each port"));
+    claims.at(&["services", name, "profiles"], "profile", "its profile is active");
+    for (key, reason) in [
+        ("develop", "`docker compose watch` reads it from the files"),
+        ("env_file", "its variables stand in `environment`"),
+        ("label_file", "its labels stand in `labels`"),
+    ] {
+        if service.rest.remove(key).is_some() {
+            claims.at(&["services", name, key], "left-out", reason);
         }
-        if replicas > 1 {
-            let message =
-                format!("`{name}` publishes a port and has {replicas} containers, which is not supported yet");
-            faults.push(
-                Diagnostic::error(&["services", name, "ports"], message).hint("run one container, or publish nothing"),
-            );
-        }
-        let protocol = match port.protocol.as_deref() {
-            Some("udp") => Protocol::Udp,
-            None | Some("tcp") => Protocol::Tcp,
-            Some(other) => {
-                let message = format!("`{name}` publishes a port over `{other}`; only tcp and udp are supported");
-                faults.push(Diagnostic::error(&["services", name, "ports"], message));
-                continue;
-            }
-        };
-        let same = |other: &&Publish| other.container_port == port.target && other.protocol == protocol;
-        let ordinal = u16::try_from(published.iter().filter(same).count()).unwrap_or(u16::MAX);
-        if !literal.is_empty() {
-            changes.push(change("host-port", name, &path, literal, "a leased port", "one host port serves one copy"));
-        }
-        let named = port.rest.get("app_protocol").and_then(Value::as_str).map(str::to_owned);
-        let guessed = (protocol == Protocol::Tcp).then(|| scheme(port.target)).flatten().map(str::to_owned);
-        published.push(Publish {
-            service: name.to_owned(),
-            container_port: port.target,
-            protocol,
-            ordinal,
-            scheme: named.or(guessed),
-            own: literal.parse().ok(),
-        });
     }
-    published
 }

@@ -26,6 +26,8 @@ pub(super) fn publishes(draft: &mut Draft) {
                 ordinal: 0,
                 scheme: port.scheme.clone(),
                 own: None,
+                replicas: 1,
+                at: 0,
             });
         }
     }
@@ -38,7 +40,7 @@ fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, Option<u16
         return Ok(0);
     };
     match placement.ports.get(&publish.key()) {
-        Some(offset) if *offset < Slot::PORTS => Ok(slot.first_port() + offset),
+        Some(offset) if *offset + publish.replicas.max(1) <= Slot::PORTS => Ok(slot.first_port() + offset),
         Some(offset) => Err(Some(*offset)),
         // Docker would choose one, a different one at each start.
         None => Err(None),
@@ -50,7 +52,9 @@ pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic
     for publish in &draft.publishes {
         match host_port(&plan.placement, publish) {
             Ok(host_port) => {
-                plan.ports.push(PlannedPort { publish: publish.clone(), host_ip: LOOPBACK.to_owned(), host_port });
+                let own = publish.own.filter(|own| plan.placement.own_ports.contains(own));
+                let (publish, host_ip) = (publish.clone(), LOOPBACK.to_owned());
+                plan.ports.push(PlannedPort { publish, host_ip, host_port, own });
             }
             Err(offset) => {
                 let (key, most) = (publish.key(), Slot::PORTS);

@@ -1,6 +1,6 @@
 //! Modules and places made by hand, for tests and the benchmark.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sidestack_topology::manifest::{Document, Manifest};
 use sidestack_topology::module::{
@@ -159,9 +159,13 @@ pub(super) fn manifest(text: &str) -> Manifest {
 pub(super) fn placement(target: &str, slot: u8, draft: &Draft) -> Placement {
     let parts: Vec<&str> = target.split('/').collect();
     let mut ports = BTreeMap::new();
+    let mut next = 0;
     for publish in &draft.publishes {
-        let next = ports.len() as u16;
-        ports.entry(publish.key()).or_insert(next);
+        let key = publish.key();
+        if !ports.contains_key(&key) {
+            ports.insert(key, next);
+            next += publish.replicas.max(1);
+        }
     }
     Placement {
         target: sidestack_topology::names::Target {
@@ -179,5 +183,6 @@ pub(super) fn placement(target: &str, slot: u8, draft: &Draft) -> Placement {
         networks: place::network_keys(draft).into_iter().zip(0..).collect(),
         checkout: "/src/shop".to_owned(),
         files: "/home/tree/files".to_owned(),
+        own_ports: BTreeSet::new(),
     }
 }

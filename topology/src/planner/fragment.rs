@@ -118,6 +118,7 @@ impl<'a> Maker<'a, '_> {
             after,
             deliveries,
             post_start: Vec::new(),
+            pre_stop: Vec::new(),
             provisions: self.provisions(key),
             one_shot: false,
             resource: Some(self.name.clone()),

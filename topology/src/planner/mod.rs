@@ -19,7 +19,7 @@ mod fixtures;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -27,11 +27,11 @@ use serde_json::Value;
 use crate::compose::{Network, Project, Service, Volume};
 use crate::diagnostic::Diagnostic;
 use crate::interpolate::Template;
-use crate::isolation;
-use crate::manifest::Manifest;
+use crate::isolation::{self, Claims};
+use crate::manifest::{IsolationChoices, Manifest};
 use crate::module::{Arrangement, EngineVersion, Module};
 use crate::names::ResourceName;
-use crate::plan::{Change, FileObjects, Layer, Placement, Plan, Publish};
+use crate::plan::{FileObjects, Layer, Placement, Plan, Publish, Shared};
 use crate::revision;
 
 /// What is planned.
@@ -104,8 +104,17 @@ pub struct Draft {
     pub file_objects: FileObjects,
     /// What must be published.
     pub publishes: Vec<Publish>,
-    /// What isolation changed.
-    pub changes: Vec<Change>,
+    /// Which rule of isolation changed what.
+    pub claims: Claims,
+    /// What every copy would share.
+    pub shared: Vec<Shared>,
+    /// Files of the checkout that are mounted writable, as the files name them, and by which services: two instances in
+    /// one folder write the same.
+    pub written: BTreeMap<String, BTreeSet<String>>,
+    /// Volumes that begin with a copy: by key, the real name of what is copied.
+    pub copies: BTreeMap<String, String>,
+    /// What a person chose.
+    pub choices: IsolationChoices,
     /// Which service gets which resources.
     pub bindings: BTreeMap<String, Vec<ResourceName>>,
     /// Which service asked for which variables by name.
@@ -129,6 +138,10 @@ pub struct Foreign {
     pub deliveries: Vec<crate::plan::Delivery>,
     /// Commands after start.
     pub post_start: Vec<crate::plan::Hook>,
+    /// Commands before stop.
+    pub pre_stop: Vec<crate::plan::Hook>,
+    /// It stood in the host's network.
+    pub from_host: bool,
     /// The digest of its build context.
     pub build: Option<String>,
 }
@@ -175,7 +188,7 @@ pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
     let resources = resolve::resources(input, &mut faults);
     let isolated = input
         .model
-        .map(|model| isolation::isolate(model, input.builds, input.profiles, &mut faults))
+        .map(|model| isolation::isolate(model, input.builds, input.profiles, &input.manifest.isolation, &mut faults))
         .unwrap_or_default();
     let mut draft = Draft {
         resources,
@@ -184,7 +197,11 @@ pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
         volumes: isolated.volumes,
         file_objects: isolated.file_objects,
         publishes: isolated.publishes,
-        changes: isolated.changes,
+        claims: isolated.claims,
+        shared: isolated.shared,
+        written: isolated.written,
+        copies: isolated.copies,
+        choices: input.manifest.isolation.clone(),
         bindings: BTreeMap::new(),
         wanted: BTreeMap::new(),
         env: input.manifest.env.clone(),
@@ -207,8 +224,10 @@ pub fn place(draft: &Draft, placement: &Placement, layers: &[Layer]) -> (Plan, V
     addresses::assign(draft, &mut plan, &mut faults);
     let texts = fragment::Texts::new(draft);
     fragment::services(draft, &texts, &mut plan, &mut faults);
+    place::join(draft, &mut plan);
+    isolation::place(draft, &mut plan, &mut faults);
     variables::settle(draft, &texts, &mut plan, layers, &mut faults);
-    place::finish(draft, &mut plan, &mut faults);
+    place::finish(draft, &mut plan);
     variables::exposed(&mut plan);
     if let Err(cycle) = crate::order::order(&plan) {
         faults.push(cycle);

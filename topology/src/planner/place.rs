@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Foreign, fragment};
-use crate::compose::{Condition, Network};
+use super::{Draft, Foreign};
+use crate::compose::Condition;
 use crate::diagnostic::Diagnostic;
 use crate::placeholder;
-use crate::plan::{After, Change, Hook, Placement, Plan, PlannedService};
+use crate::plan::{After, Hook, Placement, Plan, PlannedService};
 use crate::revision::{canonical, hex};
 
 /// The label that says which store owns an object.
@@ -104,7 +104,10 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         resources: BTreeMap::new(),
         ports: Vec::new(),
         files: BTreeMap::new(),
-        changes: draft.changes.clone(),
+        claims: draft.claims.clone(),
+        rewritten: BTreeMap::new(),
+        shared: draft.shared.clone(),
+        copies: draft.copies.clone(),
         exposed: Vec::new(),
         host_variables: BTreeMap::new(),
         container_variables: BTreeMap::new(),
@@ -126,6 +129,7 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         let planned = PlannedService {
             deliveries: deliveries.collect(),
             post_start: foreign.post_start.iter().map(|hook| local.hook(hook)).collect(),
+            pre_stop: foreign.pre_stop.iter().map(|hook| local.hook(hook)).collect(),
             replicas: compose.replicas(),
             compose,
             after: foreign.after.clone(),
@@ -156,16 +160,11 @@ fn image_tags(draft: &Draft, plan: &mut Plan) {
         build.remove("tags");
         let own = service.compose.image.take();
         service.compose.pull_policy = None;
+        plan.claims.at(&["services", name, "build", "tags"], "image-tag", REASON);
+        plan.claims.at(&["services", name, "image"], "image-tag", REASON);
+        plan.claims.at(&["services", name, "pull_policy"], "image-tag", "it is built, never pulled");
         if let Some(own) = own {
             let to = tag.clone().unwrap_or_else(|| format!("{}-{name}", plan.project));
-            plan.changes.push(Change {
-                rule: "image-tag",
-                service: name.clone(),
-                path: "image".to_owned(),
-                from: own.clone(),
-                to: to.clone(),
-                reason: REASON,
-            });
             renamed.entry(own).or_insert(to);
         }
         // Without a digest the name is left to Compose, which makes it the project's own.
@@ -178,14 +177,9 @@ fn image_tags(draft: &Draft, plan: &mut Plan) {
         let Some(to) = renamed.get(from) else {
             continue;
         };
-        plan.changes.push(Change {
-            rule: "image-tag",
-            service: name.clone(),
-            path: "image".to_owned(),
-            from: from.clone(),
-            to: to.clone(),
-            reason: "another service of the stack builds it",
-        });
+        let reason = "another service of the stack builds it";
+        plan.claims.at(&["services", name, "image"], "image-tag", reason);
+        plan.claims.at(&["services", name, "pull_policy"], "image-tag", reason);
         service.compose.image = Some(to.clone());
         // Compose looks for it in a registry unless told that it is made here.
         service.compose.pull_policy = Some("never".to_owned());
@@ -204,33 +198,59 @@ fn build_tag(name: &str, foreign: &Foreign, plan: &Plan) -> Option<String> {
     Some(format!("sidestack-{workspace}_{service}:{}", &digest[..16]))
 }
 
-/// Ports, networks, volumes, order and labels, now that all services are known.
-pub(super) fn finish(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
-    for planned in &plan.ports {
-        if draft.services.contains_key(&planned.publish.service)
-            && let Some(service) = plan.services.get_mut(&planned.publish.service)
-        {
-            service.compose.ports.push(fragment::mapping(planned));
-        }
-    }
+/// The order and the networks of all services, now that those of the resources are known.
+pub(super) fn join(draft: &Draft, plan: &mut Plan) {
     wait_for_resources(draft, plan);
     join_networks(draft, plan);
+}
+
+/// Ports, names and labels.
+pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
+    ports(draft, plan);
     let labels = labels(&plan.placement);
     let (project, generation) = (plan.project.clone(), plan.placement.generation);
-    for service in plan.services.values_mut() {
-        service.compose.labels.extend(labels.clone());
-    }
-    let placement = plan.placement.clone();
-    for (key, network) in &mut plan.networks {
-        if let Err(fault) = address(key, network, &placement) {
-            faults.push(fault);
+    let claims = &mut plan.claims;
+    let mut own = |kind: &str, name: &str| {
+        for label in labels.keys() {
+            claims.at(&[kind, name, "labels", label], "label", "it says to which instance this belongs");
         }
+    };
+    for (name, service) in &mut plan.services {
+        service.compose.labels.extend(labels.clone());
+        if service.resource.is_none() {
+            own("services", name);
+        }
+    }
+    for (key, network) in plan.networks.iter_mut().filter(|(_, network)| !network.external) {
         network.name = Some(format!("{project}_{key}"));
         network.labels.extend(labels.clone());
+        own("networks", key);
     }
-    for (key, volume) in &mut plan.volumes {
+    for (key, volume) in plan.volumes.iter_mut().filter(|(_, volume)| !volume.external) {
         volume.name = Some(volume_name(&project, key, generation));
         volume.labels.extend(labels.clone());
+        own("volumes", key);
+    }
+}
+
+/// Each mapping of the files gets its lease: a range for several containers, the file's own port beside it.
+fn ports(draft: &Draft, plan: &mut Plan) {
+    for planned in &plan.ports {
+        let publish = &planned.publish;
+        if !draft.services.contains_key(&publish.service) {
+            continue;
+        }
+        let Some(service) = plan.services.get_mut(&publish.service) else { continue };
+        let Some(mapping) = service.compose.ports.get_mut(publish.at) else { continue };
+        mapping.published = Some(planned.published());
+        mapping.host_ip = Some(planned.host_ip.clone());
+        if let Some(own) = planned.own {
+            let mapping = crate::compose::PortMapping { published: Some(own.to_string()), ..mapping.clone() };
+            let at = service.compose.ports.len().to_string();
+            let reason = "it is free, so that addresses written down elsewhere hold";
+            plan.claims.at(&["services", &publish.service, "ports", &at], "own-port", reason);
+            service.compose.ports.push(mapping);
+        }
     }
 }
 
@@ -315,11 +335,13 @@ fn join_networks(draft: &Draft, plan: &mut Plan) {
             compose.networks = networks.iter().map(|network| (network.clone(), None)).collect();
         } else if compose.networks.is_empty() && compose.network_mode.is_none() {
             compose.networks.insert("default".to_owned(), None);
+            plan.claims.at(&["services", name, "networks"], "default-network", "Compose would join it too");
         }
         needs_default |= compose.networks.contains_key("default");
     }
     if needs_default {
         plan.networks.entry("default".to_owned()).or_default();
+        plan.claims.at(&["networks", "default"], "default-network", "Compose would make it too");
     }
 }
 
@@ -349,42 +371,20 @@ pub(super) fn unreachable(draft: &Draft, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Every network key the plan of a draft will have, for the numbers to be kept.
+/// Every network key the plan of a draft will have, for the numbers to be kept. The first number has the most room, so
+/// that networks with many fixed addresses come first.
 pub fn network_keys(draft: &Draft) -> Vec<String> {
-    let mut keys = vec!["default".to_owned()];
-    keys.extend(draft.networks.keys().filter(|key| *key != "default").cloned());
-    keys
-}
-
-/// The subnet of a network: the first has the lower half of the instance's part,
-/// the others a /27 each of the upper half.
-fn address(key: &str, network: &mut Network, placement: &Placement) -> Result<(), Diagnostic> {
-    let (Some(base), Some(number)) = (&placement.subnet, placement.networks.get(key)) else {
-        return Ok(());
+    let fixed = |key: &str| {
+        let joined = draft.services.values().filter_map(|foreign| foreign.compose.networks.get(key)?.as_ref());
+        joined.filter(|joined| joined.contains_key("ipv4_address")).count()
     };
-    if *number >= MAX_NETWORKS {
-        let message =
-            format!("network `{key}` would be number {} of at most {MAX_NETWORKS} of an instance", number + 1);
-        return Err(Diagnostic::error(&["networks", key], message).hint("use fewer networks"));
+    let mut keys: Vec<(usize, &str)> = draft.networks.keys().map(|key| (fixed(key), key.as_str())).collect();
+    if !draft.networks.contains_key("default") {
+        keys.push((fixed("default"), "default"));
     }
-    let Some([a, b, c, _]) = base.split('/').next().and_then(octets) else {
-        let message = format!("`{base}` is no part of an address range");
-        return Err(Diagnostic::error(&["networks", key], message));
-    };
-    let subnet = match number {
-        0 => format!("{a}.{b}.{c}.0/24"),
-        number => format!("{a}.{b}.{}.{}/27", c | 1, (number - 1) * 32),
-    };
-    network.ipam.insert("config".to_owned(), serde_json::json!([{ "subnet": subnet }]));
-    Ok(())
+    keys.sort_by_key(|(fixed, key)| (std::cmp::Reverse(*fixed), *key != "default", *key));
+    keys.into_iter().map(|(_, key)| key.to_owned()).collect()
 }
 
-/// An even third number: the part is a /23.
-fn octets(text: &str) -> Option<[u8; 4]> {
-    let parts: Vec<u8> = text.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
-    let octets: [u8; 4] = parts.try_into().ok()?;
-    octets[2].is_multiple_of(2).then_some(octets)
-}
-
-/// How many networks an instance's part of the address range holds.
-pub const MAX_NETWORKS: u16 = 9;
+/// How many networks an instance can have. Docker's own pools hold fewer, unless subnets are given.
+pub const MAX_NETWORKS: u16 = 64;

@@ -190,7 +190,12 @@ fn of_service(
     for (key, value) in compose.into_iter().flatten() {
         named.insert(key);
         if let Some(value) = value {
-            let variable = Variable::new(LayerKind::Compose, "compose files", value);
+            let original = plan.rewritten.get(service).and_then(|all| all.get(key));
+            let written = original.map_or(value, |original| &original.value);
+            let mut variable = Variable::new(LayerKind::Compose, "compose files", written);
+            if let Some(original) = original {
+                variable.replace(LayerKind::Compose, original.rule, value);
+            }
             variables.insert(key.clone(), variable);
         }
     }

@@ -247,6 +247,27 @@ impl Engine for FakeEngine {
         Ok(())
     }
 
+    async fn volume_user(&self, volume: &str) -> Result<Option<String>, EngineError> {
+        self.record(&format!("volume_user {volume}"))?;
+        let state = self.state.borrow();
+        let uses = |c: &&Container| c.status.is_alive() && c.mounts.iter().any(|mount| mount == volume);
+        Ok(state.containers.values().find(uses).map(|container| container.name.clone()))
+    }
+
+    async fn copy_volume(
+        &self,
+        from: &str,
+        to: &str,
+        labels: &BTreeMap<String, String>,
+        _limit: std::time::Duration,
+    ) -> Result<(), EngineError> {
+        self.record(&format!("copy_volume {from} {to}"))?;
+        let volume =
+            Volume { name: to.to_owned(), labels: labels.clone(), driver: "local".to_owned(), anonymous: false };
+        self.state.borrow_mut().volumes.insert(to.to_owned(), volume);
+        Ok(())
+    }
+
     async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
         self.record(&format!("remove_volume {name}"))?;
         let mut state = self.state.borrow_mut();

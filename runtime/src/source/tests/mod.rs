@@ -57,6 +57,7 @@ struct Site {
     memo: Memo,
     files: Vec<PathBuf>,
     profiles: Vec<String>,
+    env_files: Vec<PathBuf>,
 }
 
 impl Site {
@@ -71,6 +72,7 @@ impl Site {
             memo: Memo::default(),
             files: Vec::new(),
             profiles: Vec::new(),
+            env_files: Vec::new(),
         };
         for (name, text) in files {
             site.write(name, text);
@@ -104,6 +106,8 @@ impl Site {
             memo: &self.memo,
             files: &self.files,
             profiles: &self.profiles,
+            base: &checkout.folder,
+            env_files: &self.env_files,
         }))
     }
 

@@ -1,0 +1,411 @@
+//! Self-addresses: texts that name a host port of the stack itself.
+//!
+//! In a second copy they would point at the first. The host must be one that
+//! means this machine, and the port one that the stack publishes; what means the
+//! container itself is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::claim::{Claims, pointer};
+use super::keep::Keep;
+use crate::compose::Service;
+use crate::plan::{Original, Plan, Publish};
+
+const RULE: &str = "self-address";
+const REASON: &str = "it names a host port of the stack itself, which differs in every copy";
+const INSIDE: &str = "the port is bound to the loopback address, which containers cannot reach by way of the host";
+
+/// Names by which a text means this machine.
+const HERE: [&str; 5] = ["localhost", "127.0.0.1", "0.0.0.0", "[::1]", "[::]"];
+/// Names by which a container means the machine that it runs on; the last is the usual address of Docker's own bridge.
+const GATEWAY: [&str; 3] = ["host.docker.internal", "gateway.docker.internal", "172.17.0.1"];
+
+/// Where a host port of the file leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Route {
+    /// The host port of this copy.
+    host_port: u16,
+    /// Where containers find it, in these networks.
+    service: String,
+    container_port: u16,
+    networks: BTreeSet<String>,
+}
+
+/// The file's host ports and where each leads in this copy.
+#[derive(Debug, Default)]
+pub(crate) struct PortMap(BTreeMap<u16, Route>);
+
+impl PortMap {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut map = BTreeMap::new();
+        for port in plan.ports.iter().filter(|port| port.host_port != 0) {
+            let Publish { service, container_port, own: Some(own), .. } = &port.publish else { continue };
+            // A granted own port is right as the file has it.
+            let host_port = if port.own.is_some() { *own } else { port.host_port };
+            map.entry(*own).or_insert_with(|| {
+                let (service, container_port) = (service.clone(), *container_port);
+                let networks = networks(plan, &service);
+                Route { host_port, service, container_port, networks }
+            });
+        }
+        Self(map)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Whose network a service stands in.
+fn owner<'a>(plan: &'a Plan, name: &'a str) -> &'a str {
+    let mode = plan.services.get(name).and_then(|service| service.compose.network_mode.as_deref());
+    mode.and_then(|mode| mode.strip_prefix("service:")).unwrap_or(name)
+}
+
+/// The networks that a service stands in.
+pub(crate) fn networks(plan: &Plan, name: &str) -> BTreeSet<String> {
+    let service = plan.services.get(owner(plan, name));
+    service.into_iter().flat_map(|service| service.compose.networks.keys().cloned()).collect()
+}
+
+/// What a text is, as far as that tells whose port it means.
+#[derive(Debug, Clone, Copy)]
+struct Context<'a> {
+    view: View<'a>,
+    /// Run inside the container, where `localhost` is the container.
+    command: bool,
+}
+
+/// The text with every self-address rewritten; nothing when there is none.
+fn rewrite(text: &str, context: Context<'_>) -> Option<String> {
+    let mut out = String::new();
+    let mut done = 0;
+    for found in addresses(text, context.view.gateways) {
+        if let Some(to) = found.rewritten(text, context) {
+            out.push_str(&text[done..found.start]);
+            out.push_str(&to);
+            done = found.end;
+        }
+    }
+    (done > 0).then(|| out + &text[done..])
+}
+
+/// A `HOST:PORT` in a text, by byte offsets.
+struct Address<'a> {
+    start: usize,
+    end: usize,
+    host: &'a str,
+    /// It means the machine that the container runs on.
+    gateway: bool,
+    /// `:`, or as a URL in a URL has it.
+    separator: &'a str,
+    port: u16,
+}
+
+/// The addresses of this machine in a text, in order.
+fn addresses<'a>(text: &'a str, gateways: &'a [String]) -> impl Iterator<Item = Address<'a>> {
+    // Nearly no text has a number behind a separator, and only those are looked at.
+    let separators = text.match_indices([':', '%']).filter_map(|(at, _)| {
+        let separator = [":", "%3A", "%3a"].into_iter().find(|separator| text[at..].starts_with(separator))?;
+        Some((at, &text[at..at + separator.len()]))
+    });
+    separators.filter_map(move |(at, separator)| address(text, at, separator, gateways))
+}
+
+/// The address whose host ends at `at`.
+fn address<'a>(text: &'a str, at: usize, separator: &'a str, gateways: &[String]) -> Option<Address<'a>> {
+    let digits = &text[at + separator.len()..];
+    let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let port = digits[..length].parse().ok()?;
+    // `localhost:80a` is no port.
+    let next = digits[length..].chars().next();
+    if next.is_some_and(|c| c.is_ascii_alphabetic() || c == '_') {
+        return None;
+    }
+    let start = |host: &str| {
+        let start = at.checked_sub(host.len())?;
+        let found = text.get(start..at)?;
+        // `mylocalhost` and `10.127.0.0.1` are other hosts; `%2Flocalhost` is a slash before it.
+        let before = &text[..start];
+        let escaped = before.len() >= 3 && before.as_bytes()[before.len() - 3] == b'%';
+        let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let whole = escaped || !before.chars().next_back().is_some_and(goes_on);
+        (found.eq_ignore_ascii_case(host) && whole).then_some(start)
+    };
+    let here = HERE.iter().find_map(|host| start(host));
+    let outer = || GATEWAY.iter().copied().chain(gateways.iter().map(String::as_str)).find_map(start);
+    let start = here.or_else(outer)?;
+    let end = at + separator.len() + length;
+    Some(Address { start, end, host: &text[start..at], gateway: here.is_none(), separator, port })
+}
+
+impl Address<'_> {
+    fn rewritten(&self, text: &str, context: Context<'_>) -> Option<String> {
+        let view = context.view;
+        let route = view.map.0.get(&self.port)?;
+        let own = view.listens.contains(&self.port);
+        if self.gateway || (view.from_host && !own) {
+            let found = !route.networks.is_disjoint(view.networks);
+            return found.then(|| format!("{}{}{}", route.service, self.separator, route.container_port));
+        }
+        // In a command it is the container; as an address to listen on it is too.
+        let url = text[..self.start].ends_with("://") || text[..self.start].to_ascii_lowercase().ends_with("%3a%2f%2f");
+        let anywhere = self.host == "0.0.0.0" || self.host == "[::]";
+        if own && (context.command || anywhere || !(url || self.authority(text))) {
+            return None;
+        }
+        (route.host_port != self.port).then(|| format!("{}{}{}", self.host, self.separator, route.host_port))
+    }
+
+    /// Whether it stands behind `scheme://user:password@`.
+    fn authority(&self, text: &str) -> bool {
+        let before = &text[..self.start];
+        let Some(user) = before.strip_suffix('@') else { return false };
+        let from =
+            user.rfind(|c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'' | ';')).map_or(0, |at| at + 1);
+        user[from..].contains("://")
+    }
+}
+
+/// What one service sees.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) map: &'a PortMap,
+    /// Ports on which its container listens.
+    pub(crate) listens: &'a BTreeSet<u16>,
+    /// It stood in the host's network, where `localhost` was every published port.
+    pub(crate) from_host: bool,
+    /// Names that it gives the machine that it runs on.
+    pub(crate) gateways: &'a [String],
+    /// The networks in which it finds others.
+    pub(crate) networks: &'a BTreeSet<String>,
+}
+
+impl View<'_> {
+    /// Services that the environment of this one reaches by way of the machine, where their ports are bound to its
+    /// loopback, and in no network.
+    pub(crate) fn out_of_reach(&self, service: &Service) -> BTreeSet<String> {
+        let texts = service.environment.values().flatten();
+        let found = texts.flat_map(|text| addresses(text, self.gateways)).filter(|found| found.gateway);
+        let routes = found.filter_map(|found| self.map.0.get(&found.port));
+        routes.map(|route| route.service.clone()).collect()
+    }
+}
+
+/// Names for the machine that a container runs on: `extra_hosts: ["host:host-gateway"]`.
+pub(crate) fn gateways(service: &Service) -> Vec<String> {
+    const GATEWAY: &str = "host-gateway";
+    match service.rest.get("extra_hosts") {
+        Some(Value::Array(entries)) => {
+            let name = |entry: &str| entry.strip_suffix(GATEWAY)?.strip_suffix([':', '=']).map(str::to_owned);
+            entries.iter().filter_map(|entry| name(entry.as_str()?)).collect()
+        }
+        Some(Value::Object(map)) => {
+            let means = |value: &Value| value == GATEWAY || value.get(0).is_some_and(|first| first == GATEWAY);
+            map.iter().filter(|(_, value)| means(value)).map(|(name, _)| name.clone()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Rewrites variables; what they were stays known, to be shown beneath.
+pub(crate) fn environment(
+    name: &str,
+    service: &mut Service,
+    view: View<'_>,
+    keep: Keep<'_>,
+    originals: &mut BTreeMap<String, Original>,
+) {
+    for (key, value) in &mut service.environment {
+        let Some(text) = value else { continue };
+        if let Some(to) = rewrite(text, Context { view, command: false })
+            && !keep.keeps_variable(name, key)
+        {
+            let reason = reason(text, view.gateways);
+            originals.insert(key.clone(), Original { value: std::mem::replace(text, to), rule: RULE, reason });
+        }
+    }
+}
+
+/// Why it was changed: a container cannot reach the loopback of its host.
+fn reason(from: &str, gateways: &[String]) -> &'static str {
+    let from = from.to_ascii_lowercase();
+    let mut names = GATEWAY.iter().copied().chain(gateways.iter().map(String::as_str));
+    if names.any(|host| from.contains(&host.to_ascii_lowercase())) { INSIDE } else { REASON }
+}
+
+/// Ports on which the container of each service listens, as far as the files tell.
+pub(crate) fn listens(plan: &Plan, name: &str) -> BTreeSet<u16> {
+    // Who shares a network shares its ports.
+    let own = owner(plan, name);
+    let mut ports = BTreeSet::new();
+    for port in &plan.ports {
+        if owner(plan, &port.publish.service) == own {
+            ports.insert(port.publish.container_port);
+        }
+    }
+    for (other, service) in &plan.services {
+        if owner(plan, other) == own {
+            ports.extend(super::ports::exposed(&service.compose));
+        }
+    }
+    ports
+}
+
+/// Rewrites what is no variable: command, entry point, labels, health check.
+pub(crate) fn service(name: &str, service: &mut Service, view: View<'_>, keep: Keep<'_>, claims: &mut Claims) {
+    let path = |parts: &[&str]| -> Vec<String> {
+        ["services", name].iter().chain(parts).map(|&part| part.to_owned()).collect()
+    };
+    let (inside, outside) = (Context { view, command: true }, Context { view, command: false });
+    for (key, value) in [("command", &mut service.command), ("entrypoint", &mut service.entrypoint)] {
+        if let Some(value) = value
+            && !keep.keeps(name, &[key])
+        {
+            each(value, &mut path(&[key]), &mut |path, text| edit(path, text, inside, claims));
+        }
+    }
+    if let Some(test) = service.healthcheck.as_mut().and_then(|health| health.get_mut("test"))
+        && !keep.keeps(name, &["healthcheck"])
+    {
+        each(test, &mut path(&["healthcheck", "test"]), &mut |path, text| edit(path, text, inside, claims));
+    }
+    for (label, value) in &mut service.labels {
+        if !keep.keeps(name, &["labels"]) && !keep.keeps(name, &["labels", label]) {
+            edit(&path(&["labels", label]), value, outside, claims);
+        }
+    }
+}
+
+fn edit(path: &[String], text: &mut String, context: Context<'_>, claims: &mut Claims) {
+    if let Some(to) = rewrite(text, context) {
+        claims.claim(pointer(path), RULE, reason(text, context.view.gateways));
+        *text = to;
+    }
+}
+
+/// Every text of a value, with its path.
+fn each(value: &mut Value, path: &mut Vec<String>, edit: &mut impl FnMut(&[String], &mut String)) {
+    match value {
+        Value::String(text) => edit(path, text),
+        Value::Array(items) => {
+            for (at, item) in items.iter_mut().enumerate() {
+                path.push(at.to_string());
+                each(item, path, edit);
+                path.pop();
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map.iter_mut() {
+                path.push(key.clone());
+                each(item, path, edit);
+                path.pop();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Build arguments that name one: they would make an image of each copy's own, so they stay and are told.
+pub(crate) fn in_build<'a>(service: &'a Service, own: &BTreeSet<u16>) -> Vec<&'a str> {
+    let arguments = service.build.as_ref().and_then(|build| build.get("args")).and_then(Value::as_object);
+    arguments
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| value.as_str().is_some_and(|text| names(text, own)))
+        .map(|(key, _)| key.as_str())
+        .collect()
+}
+
+/// Whether a text names one of these ports of this machine.
+pub(crate) fn names(text: &str, own: &BTreeSet<u16>) -> bool {
+    addresses(text, &[]).any(|found| own.contains(&found.port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> PortMap {
+        let route = |host_port, service: &str, container_port| {
+            let networks = BTreeSet::from(["default".to_owned()]);
+            Route { host_port, service: service.to_owned(), container_port, networks }
+        };
+        PortMap(BTreeMap::from([
+            (3000, route(20_101, "web", 3000)),
+            (8080, route(20_102, "api", 80)),
+            (5432, route(20_103, "db", 5432)),
+            (9999, route(9999, "own", 9999)),
+        ]))
+    }
+
+    #[track_caller]
+    fn becomes(text: &str, expected: &str, command: bool, listens: &[u16]) {
+        let listens: BTreeSet<u16> = listens.iter().copied().collect();
+        let gateways = ["box".to_owned()];
+        let networks = BTreeSet::from(["default".to_owned(), "other".to_owned()]);
+        let map = map();
+        let view =
+            View { map: &map, listens: &listens, from_host: false, gateways: &gateways, networks: &networks };
+        let got = rewrite(text, Context { view, command });
+        assert_eq!(got.as_deref().unwrap_or(text), expected);
+        assert_eq!(got.is_some(), text != expected, "{text}");
+    }
+
+    #[test]
+    fn every_form_of_a_self_address_is_rewritten() {
+        for (from, to) in [
+            ("http://localhost:3000", "http://localhost:20101"),
+            ("http://LOCALHOST:3000/x?y=1", "http://LOCALHOST:20101/x?y=1"),
+            ("http://127.0.0.1:8080,http://localhost:3000", "http://127.0.0.1:20102,http://localhost:20101"),
+            ("{\"url\":\"http://localhost:8080\"}", "{\"url\":\"http://localhost:20102\"}"),
+            ("postgres://u:p@localhost:5432/db", "postgres://u:p@localhost:20103/db"),
+            ("localhost:5432", "localhost:20103"),
+            ("http://[::1]:3000/", "http://[::1]:20101/"),
+            ("redirect=http%3A%2F%2Flocalhost%3A3000%2Fcb", "redirect=http%3A%2F%2Flocalhost%3A20101%2Fcb"),
+            ("http:\\/\\/localhost:3000", "http:\\/\\/localhost:20101"),
+            ("http://host.docker.internal:8080/x", "http://api:80/x"),
+            ("172.17.0.1:5432", "db:5432"),
+            ("http://Box:8080/x", "http://api:80/x"),
+            ("PLAINTEXT://kafka:9092,EXT://localhost:8080", "PLAINTEXT://kafka:9092,EXT://localhost:20102"),
+        ] {
+            becomes(from, to, false, &[]);
+        }
+    }
+
+    #[test]
+    fn what_means_something_else_is_left_alone() {
+        for text in [
+            "http://mylocalhost:3000",
+            "http://my.localhost:3000",
+            "10.127.0.0.1:3000",
+            "http://mailbox:3000",
+            "http://localhost:30001",
+            "http://localhost:300",
+            "http://localhost:99999",
+            "http://localhost:9999",
+            "http://localhost/3000",
+            "http://example.com:3000",
+            "localhost:3000x",
+            "localhost:",
+            "",
+            "3000",
+            "größe localhost",
+        ] {
+            becomes(text, text, false, &[]);
+        }
+    }
+
+    #[test]
+    fn what_means_the_container_itself_is_left_alone() {
+        becomes("curl -f http://localhost:3000/health", "curl -f http://localhost:3000/health", true, &[3000]);
+        becomes("curl -f http://localhost:8080/", "curl -f http://localhost:20102/", true, &[80]);
+        becomes("0.0.0.0:3000", "0.0.0.0:3000", false, &[3000]);
+        becomes("EXT://0.0.0.0:3000", "EXT://0.0.0.0:3000", false, &[3000]);
+        becomes("localhost:3000", "localhost:3000", false, &[3000]);
+        becomes("http://localhost:3000", "http://localhost:20101", false, &[3000]);
+        becomes("redis://u:p@localhost:3000", "redis://u:p@localhost:20101", false, &[3000]);
+    }
+}
