@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::World;
+
 /// Values to look for, in all their forms.
 #[derive(Debug, Clone)]
 pub struct Hunt {
@@ -65,6 +67,22 @@ impl Hunt {
             found.extend(self.bytes(&format!("the name {place}"), place.as_bytes()));
             if let Ok(bytes) = fs::read(&path) {
                 found.extend(self.bytes(&place, &bytes));
+            }
+        }
+        found
+    }
+
+    /// In everything that a world's Sidestack may have written: its store, the stack's folder but the files that
+    /// `spared` names, the user's home, and the files of its that lie in the common folder.
+    pub fn written(&self, world: &World, spared: &[&Path]) -> Vec<Finding> {
+        let mut found = self.folder(&world.home(), &[]);
+        found.extend(self.folder(&world.folder(), spared));
+        found.extend(self.folder(&world.root().join("user"), &[]));
+        for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.to_string_lossy().starts_with("sidestack-") && !world.root().starts_with(entry.path()) {
+                let bytes = fs::read(entry.path()).unwrap_or_default();
+                found.extend(self.bytes(&entry.path().display().to_string(), &bytes));
             }
         }
         found

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sidestack_tests::{COPIES, Copies, docker_is_there, stack};
+use sidestack_tests::{COPIES, Copies, Hunt, docker_is_there, stack};
 
 const JOINED: &str = r#"services:
   web:
@@ -10,7 +10,7 @@ const JOINED: &str = r#"services:
     command: @httpd@
     stop_grace_period: 0s
     ipc: shareable
-    ports: ["38110:8080", "38111:9090"]
+    ports: ["14110:8080", "14111:9090"]
   sidecar:
     image: busybox:stable
     command: ["sh", "-c", "mkdir -p /www && cd /www && wget -qO- http://localhost:8080/id > seen && exec httpd -f -p 9090"]
@@ -75,7 +75,7 @@ const NAMED: &str = r#"services:
     hostname: web-host
     command: @httpd@
     stop_grace_period: 0s
-    ports: ["38130:8080"]
+    ports: ["14130:8080"]
     environment: {DB: "tcp://shop-db:8080"}
     links: ["db:database", "shop-cache"]
     networks: [front, back]
@@ -167,4 +167,131 @@ fn configs_and_secrets_of_every_kind() {
         let again = copies.try_exec(copy, "app", &["cat", "/run/secrets/from-env"]).ok();
         assert_eq!(again.stdout, token);
     });
+}
+
+const WITH_ENV_FILE: &str = r#"services:
+  app:
+    image: busybox:stable
+    command: ["sleep", "1000000"]
+    stop_grace_period: 0s
+    env_file:
+      - ./secrets.env
+      - {path: ./missing.env, required: false}
+    environment:
+      DATABASE_URL: "postgres://shop:${DB_PASSWORD}@db/shop"
+      LEVEL: debug
+  bystander:
+    image: busybox:stable
+    command: ["sleep", "1000000"]
+    stop_grace_period: 0s
+"#;
+
+#[test]
+fn secrets_of_an_env_file_are_in_their_container_alone() {
+    if !docker_is_there() {
+        return;
+    }
+    let canary = |name: &str| format!("cnry-{name}-{}", std::process::id());
+    let (file, dotenv, second) = (canary("file/$x'#&%"), canary("dotenv"), canary("second"));
+    let env_file = |value: &str| format!("API_TOKEN='{}'\nPLAIN=in the open\n", value.replace('\'', "\\'"));
+    let world = stack(&[
+        ("compose.yaml", WITH_ENV_FILE),
+        ("secrets.env", &env_file(&file)),
+        (".env", &format!("DB_PASSWORD={dotenv}\n")),
+    ]);
+    let hunt = Hunt::new(&[&file, &dotenv, &second]);
+    let mut said = Vec::new();
+    said.push(world.run(["plan"]).ok());
+    said.push(world.run(["up", "-v"]).ok());
+    // The second copy is of the folder as it is by then.
+    world.write("secrets.env", &env_file(&second));
+    said.push(world.run(["up", "--new", "two", "-v"]).ok());
+    let copies = Copies { world };
+    for (copy, token) in [("main", &file), ("two", &second)] {
+        let env = copies.container(copy, "app").env;
+        assert_eq!(env["API_TOKEN"], *token, "{copy}");
+        assert_eq!(env["DATABASE_URL"], format!("postgres://shop:{dotenv}@db/shop"));
+        assert_eq!((env["PLAIN"].as_str(), env["LEVEL"].as_str()), ("in the open", "debug"));
+        let inside = copies.try_exec(copy, "app", &["cat", "/proc/1/environ"]).ok().stdout;
+        assert!(inside.split('\0').any(|line| line == format!("API_TOKEN={token}")), "{copy}: {inside}");
+        let other = copies.inspect(copy, "bystander").to_string();
+        assert_eq!(hunt.bytes("the bystander", other.as_bytes()), Vec::new());
+        let looks: [&[&str]; 7] = [
+            &["describe", copy],
+            &["describe", copy, "--json"],
+            &["env", copy, "--explain", "--json"],
+            &["plan", copy, "--json"],
+            &["plan", copy],
+            &["show", "@r1", "--json"],
+            &["ls", "--json"],
+        ];
+        said.extend(looks.map(|words| copies.world.run(words).ok()));
+    }
+    let plan = copies.world.run(["plan", "main", "--json"]).ok().json();
+    let exposed: Vec<String> = plan["exposed_variables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{}.{}", one["service"].as_str().unwrap(), one["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(exposed, ["app.API_TOKEN", "app.DATABASE_URL"], "what Docker will hold is told");
+    for ran in &said {
+        assert_eq!(hunt.bytes("what was said", format!("{}{}", ran.stdout, ran.stderr).as_bytes()), Vec::new());
+    }
+    let own = [copies.world.folder().join("secrets.env"), copies.world.folder().join(".env")];
+    let own: Vec<_> = own.iter().map(|path| path.as_path()).collect();
+    assert_eq!(hunt.written(&copies.world, &own), Vec::new());
+    copies.go_one_by_one(|_, _| {});
+}
+
+const HOOKED: &str = r#"services:
+  app:
+    image: busybox:stable
+    command: ["sh", "-c", "mkdir -p /www; exec httpd -f -p 8080 -h /www"]
+    stop_grace_period: 0s
+    ports: ["14100:8080"]
+    volumes: ["kept:/kept"]
+    post_start:
+      - {command: ["sh", "-c", "echo $$WHO $$(id -u) $$(pwd) > /www/hook"], environment: ["WHO=of $MARK"], user: root, working_dir: /tmp}
+      - command: ["sh", "-c", "cat /www/hook > /www/second"]
+    pre_stop:
+      - {command: ["sh", "-c", "echo stopped $$WHY >> /kept/log"], environment: {WHY: "for $MARK"}}
+volumes: {kept: {}}
+"#;
+
+#[test]
+fn hooks() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = stack(&[("compose.yaml", HOOKED), (".env", "MARK=one\n")]);
+    world.run(["up", "--no-own-ports"]).ok();
+    world.write(".env", "MARK=two\n");
+    world.run(["up", "--new", "two"]).ok();
+    let copies = Copies { world };
+    let log = |copy: &str| copies.try_exec(copy, "app", &["cat", "/kept/log"]).stdout;
+    for (copy, mark) in [("main", "one"), ("two", "two")] {
+        let said = format!("of {mark} 0 /tmp");
+        assert_eq!(copies.get(copy, "app", "/hook"), said, "{copy}: it runs once the container does");
+        assert_eq!(copies.get(copy, "app", "/second"), said, "{copy}: one after the other");
+        assert!(!log(copy).contains("stopped"), "{copy} was not stopped");
+    }
+    // Whatever stops a container runs its hook first.
+    let run = |words: &[&str]| copies.world.run(words).ok();
+    run(&["stop", "main"]);
+    run(&["start", "main"]);
+    assert_eq!(log("main"), "stopped for one\n");
+    run(&["restart", "-i", "main"]);
+    assert_eq!(log("main"), "stopped for one\n".repeat(2));
+    run(&["down", "main"]);
+    // It comes back as the folder is: with the second's mark.
+    run(&["up", "main", "--no-own-ports"]);
+    assert_eq!(log("main"), "stopped for one\n".repeat(3));
+    // A change in place stops the old container.
+    copies.world.write("compose.yaml", &HOOKED.replace("mkdir -p /www;", "mkdir -p /www; true;"));
+    run(&["up", "main", "--no-own-ports"]);
+    assert_eq!(log("main"), "stopped for one\n".repeat(3) + "stopped for two\n");
+    assert_eq!(copies.get("main", "app", "/second"), "of two 0 /tmp");
+    assert_eq!(log("two"), "", "the other copy was not stopped");
+    copies.go_one_by_one(|copies, copy| assert_eq!(copies.get(copy, "app", "/hook"), "of two 0 /tmp"));
 }

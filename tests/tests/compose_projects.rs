@@ -25,7 +25,7 @@ const WITH_STORES: &str = r#"services:
     image: postgres:17
     entrypoint: ["perl", "/srv/counter.pl"]
     stop_grace_period: 0s
-    ports: ["38010:8080"]
+    ports: ["14010:8080"]
     volumes: ["./web:/srv:ro"]
     environment: {PGHOST: db, PGUSER: shop, PGPASSWORD: "${PASSWORD}", PGDATABASE: shop}
     depends_on:
@@ -34,7 +34,7 @@ const WITH_STORES: &str = r#"services:
   db:
     image: postgres:17
     stop_grace_period: 1s
-    ports: ["35432:5432"]
+    ports: ["15432:5432"]
     environment: {POSTGRES_USER: shop, POSTGRES_PASSWORD: "${PASSWORD}", POSTGRES_DB: shop}
     volumes:
       - data:/var/lib/postgresql/data
@@ -87,7 +87,7 @@ const MIGRATED: &str = r#"services:
     image: busybox:stable
     command: ["sh", "-c", "test -s /data/version && test -s /data/seed && exec httpd -f -p 8080 -h /data"]
     stop_grace_period: 0s
-    ports: ["38020:8080"]
+    ports: ["14020:8080"]
     volumes: ["data:/data"]
     depends_on:
       migrate: {condition: service_completed_successfully}
@@ -157,7 +157,7 @@ const REPLICAS: &str = r#"services:
     command: @httpd@
     stop_grace_period: 0s
     deploy: {replicas: 3}
-    ports: ["38030-38032:8080"]
+    ports: ["14030-14032:8080"]
   api:
     image: busybox:stable
     command: @httpd@
@@ -197,7 +197,7 @@ const INCLUDING: &str = r#"include: [parts/cache.yaml]
 services:
   web:
     extends: {file: parts/base.yaml, service: base}
-    ports: ["38080:8080"]
+    ports: ["14080:8080"]
     environment: {ROLE: web}
     depends_on: [cache]
   worker:
@@ -211,7 +211,7 @@ const INCLUDED: &str = r#"services:
     command: @httpd@
     stop_grace_period: 0s
     container_name: the-cache
-    ports: ["38081:8080"]
+    ports: ["14081:8080"]
     environment: {FROM: "${FROM:-nowhere}"}
     volumes: ["./files:/files:ro", "kept:/kept"]
 volumes: {kept: {name: kept-by-name}}
@@ -221,7 +221,7 @@ const EXTENDED: &str = r#"services:
     image: busybox:stable
     command: @httpd@
     stop_grace_period: 0s
-    environment: {LEVEL: base, ROLE: base, CACHE: "http://localhost:38081"}
+    environment: {LEVEL: base, ROLE: base, CACHE: "http://localhost:14081"}
     volumes: ["./files:/base:ro"]
 "#;
 
@@ -266,12 +266,12 @@ const PROFILED: &str = r#"services:
     image: busybox:stable
     command: @httpd@
     stop_grace_period: 0s
-    ports: ["38090:8080"]
+    ports: ["14090:8080"]
   debug:
     image: busybox:stable
     command: @httpd@
     stop_grace_period: 0s
-    ports: ["38091:8080"]
+    ports: ["14091:8080"]
     profiles: [debug, all]
     depends_on: [tracer]
   tracer:
@@ -307,7 +307,7 @@ const BUILT: &str = r#"services:
     image: shop/web:latest
     build: {context: ./web, args: {LEVEL: "1"}}
     stop_grace_period: 0s
-    ports: ["38200:8080"]
+    ports: ["14200:8080"]
   worker:
     # Named by its tag, and never built here.
     image: shop/web:latest

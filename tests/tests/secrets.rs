@@ -70,22 +70,6 @@ env:
     }
 }
 
-/// Everything that this world's Sidestack may have written: its store, the stack's
-/// folder, the user's home, and the files of its that lie in the common folder.
-fn hunt_files(world: &World, hunt: &Hunt) -> Vec<Finding> {
-    let mut found = hunt.folder(&world.home(), &[]);
-    found.extend(hunt.folder(&world.folder(), &[]));
-    found.extend(hunt.folder(&world.root().join("user"), &[]));
-    for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
-        let name = entry.file_name();
-        if name.to_string_lossy().starts_with("sidestack-") && !world.root().starts_with(entry.path()) {
-            let bytes = fs::read(entry.path()).unwrap_or_default();
-            found.extend(hunt.bytes(&entry.path().display().to_string(), &bytes));
-        }
-    }
-    found
-}
-
 #[test]
 fn p28_p31_a_secret_of_each_provider_reaches_its_container_and_no_file() {
     if !docker_is_there() {
@@ -102,7 +86,7 @@ fn p28_p31_a_secret_of_each_provider_reaches_its_container_and_no_file() {
     }
     let plain = containers(&project)["plain"].env.clone();
     assert!(planted.values.keys().all(|key| !plain.contains_key(*key)), "{plain:?}");
-    assert_eq!(hunt_files(world, &hunt), Vec::new());
+    assert_eq!(hunt.written(world, &[]), Vec::new());
 
     // Whatever is shown masks them; a tree has references.
     let looks: [&[&str]; 10] = [
@@ -138,7 +122,7 @@ fn p28_p31_a_secret_of_each_provider_reaches_its_container_and_no_file() {
     assert_eq!(hunt.bytes("a JSON error", format!("{}{}", failed.stdout, failed.stderr).as_bytes()), Vec::new());
     let why = world.run(["why"]);
     assert_eq!(hunt.bytes("why", format!("{}{}", why.stdout, why.stderr).as_bytes()), Vec::new());
-    assert_eq!(hunt_files(world, &hunt), Vec::new());
+    assert_eq!(hunt.written(world, &[]), Vec::new());
 }
 
 #[test]
@@ -232,7 +216,7 @@ fn p29_p32_passwords_are_never_in_argv_nor_in_inspect_but_where_plan_says_so() {
         assert!(String::from_utf8_lossy(&traced).contains("execve"), "nothing was traced");
         assert_eq!(hunt.bytes("an execve", &traced), Vec::new());
     }
-    assert_eq!(hunt_files(&world, &hunt), Vec::new());
+    assert_eq!(hunt.written(&world, &[]), Vec::new());
     fs::remove_file(&trace).ok();
 
     // Both servers took the password, and the consumer has it.
