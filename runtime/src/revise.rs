@@ -254,7 +254,7 @@ impl Session {
     /// Leases nothing: without a slot, host ports are 0.
     pub(crate) fn planned(&self, instance: &Instance, workspace_id: i64, content: &Content) -> Result<Planned> {
         let draft = drafted(content)?;
-        let placement = self.placement(instance)?;
+        let placement = self.placement(instance, &draft)?;
         let layers = self.layers(instance, workspace_id)?;
         let (plan, faults) = planner::place(&draft, &placement, &layers);
         if has_errors(&faults) {
@@ -263,10 +263,11 @@ impl Session {
         Ok(Planned { draft, plan })
     }
 
-    /// Where an instance stands, as far as the store knows.
-    pub(crate) fn placement(&self, instance: &Instance) -> Result<Placement> {
+    /// Where an instance stands, as far as the store knows, and where its folder's files are.
+    pub(crate) fn placement(&self, instance: &Instance, draft: &Draft) -> Result<Placement> {
         let project = instance.target.project();
         Ok(Placement {
+            borrowed: borrowed(instance.checkout.as_deref(), draft),
             target: instance.target.clone(),
             install: self.store.install_id().to_owned(),
             instance_id: instance.uid.clone(),
@@ -353,6 +354,17 @@ impl Session {
         let content = content_of(&revision)?;
         Ok((revision, content))
     }
+}
+
+/// Mounted files that an instance's folder lacks and that the main worktree has, see [`source::MainTree`].
+fn borrowed(folder: Option<&Path>, draft: &Draft) -> BTreeMap<String, String> {
+    let Some(folder) = folder else { return BTreeMap::new() };
+    let places = draft.mounted_files().map(|path| (path, source::placed(path, folder)));
+    let mut missing = places.filter(|(_, place)| !place.exists()).peekable();
+    // In most folders nothing is missing, and then git is not asked.
+    let tree = missing.peek().and_then(|_| source::MainTree::at(folder));
+    let Some(tree) = tree else { return BTreeMap::new() };
+    missing.filter_map(|(path, place)| Some((path.to_owned(), tree.find(&place)?.display().to_string()))).collect()
 }
 
 /// What a person wrote, by path and digest: the manifest, the stack's modules and the compose files. Files of values

@@ -21,6 +21,7 @@ use crate::engine::DockerEngine;
 use crate::engine::compose::Compose;
 use crate::error::{Error, Kind, Result};
 use crate::report::{Event, Reporter};
+use crate::secrets::Resolver;
 use crate::source::{self, Checkout};
 
 /// Set by the first Ctrl-C, for the stretches in which no reactor listens.
@@ -213,6 +214,12 @@ impl Session {
     /// When there is no stack at or above the folder.
     pub fn checkout(&self) -> Result<Checkout> {
         Ok(source::checkout(&self.folder)?)
+    }
+
+    /// What finds the values of secrets for a checkout's folder.
+    pub(crate) fn resolver(&self, folder: PathBuf) -> Resolver {
+        let main = source::MainTree::at(&folder);
+        Resolver::new(folder, self.env.clone()).looking_in(main)
     }
 
     /// The folder of an instance's tree.

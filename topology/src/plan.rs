@@ -36,6 +36,8 @@ pub struct Placement {
     pub networks: BTreeMap<String, u16>,
     /// The checkout's folder.
     pub checkout: String,
+    /// Files of the checkout that are elsewhere: the path as the model has it, with its placeholder, and where it is.
+    pub borrowed: BTreeMap<String, String>,
     /// The folder that holds the tree's config files.
     pub files: String,
     /// The files' own ports that are published beside the leased ones.
@@ -272,7 +274,7 @@ pub struct Change {
     pub rule: &'static str,
     /// The service, when it is part of one.
     pub service: Option<String>,
-    /// Where in the model: a JSON pointer.
+    /// Where in the model: a JSON pointer. What is added to a list stands at its end.
     pub path: String,
     /// As the file has it; null when it has nothing there.
     pub from: Value,

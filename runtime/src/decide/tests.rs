@@ -36,6 +36,7 @@ fn plan(model: serde_json::Value) -> Plan {
         networks: BTreeMap::from([("default".to_owned(), 0)]),
         checkout: "/tmp/shop".to_owned(),
         files: "/tmp/tree/files".to_owned(),
+        borrowed: Default::default(),
         own_ports: Default::default(),
     };
     let (plan, faults) = planner::place(&draft, &placement, &[]);

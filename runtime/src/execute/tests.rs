@@ -39,6 +39,7 @@ fn plan(services: &serde_json::Value) -> Plan {
         networks: BTreeMap::from([("default".to_owned(), 0)]),
         checkout: "/tmp/shop".to_owned(),
         files: "/tmp/tree/files".to_owned(),
+        borrowed: Default::default(),
         own_ports: Default::default(),
     };
     planner::place(&draft, &placement, &[]).0

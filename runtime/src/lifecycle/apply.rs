@@ -20,7 +20,7 @@ use crate::execute::{Execution, Outcome};
 use crate::observe::{self, Observed};
 use crate::record::{DataFormat, Record, RecordedAddress, ServiceRecord};
 use crate::revise::{Planned, content_of, drafted};
-use crate::secrets::{Masker, Reference, Resolver};
+use crate::secrets::{Masker, Reference};
 use crate::session::Session;
 
 /// How an apply is done.
@@ -207,7 +207,7 @@ impl Session {
             references.insert(reference);
         }
         let base = std::path::PathBuf::from(&plan.placement.checkout);
-        let resolver = Resolver::new(base, self.env.clone());
+        let resolver = self.resolver(base);
         let mut secrets = Secrets::new();
         for (reference, value) in resolver.resolve_all(&references) {
             secrets.insert(reference.as_str().to_owned(), value?);
@@ -288,7 +288,7 @@ impl Session {
             } else {
                 refusal.hint()
             };
-            return Err(Error::new(Kind::Conflict, refusal.code(), refusal.to_string()).hint(hint));
+            return Err(Error::new(refusal.kind(), refusal.code(), refusal.to_string()).hint(hint));
         }
         self.check_builds(stored, &prepared.planned.plan, &built(&prepared.planned.plan, &decision, &images))?;
         self.warn_of_shared_folder(&instance, &prepared.planned.plan)?;

@@ -123,7 +123,7 @@ impl Session {
         revision: Option<RevisionNumber>,
     ) -> Result<(Instance, PlanReport)> {
         let draft = drafted(content)?;
-        let mut placement = self.placement(&instance)?;
+        let mut placement = self.placement(&instance, &draft)?;
         if placement.slot.is_none() {
             placement.slot = self.likely_slot();
             placement.subnet = self.likely_subnet(placement.slot);

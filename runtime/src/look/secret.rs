@@ -9,7 +9,7 @@ use sidestack_topology::secret;
 
 use crate::api::TargetWords;
 use crate::error::{Error, Kind, Result};
-use crate::secrets::{Provider, Reference, Resolver, SecretValue, keychain_delete, keychain_set};
+use crate::secrets::{Provider, Reference, SecretValue, keychain_delete, keychain_set};
 use crate::session::Session;
 
 /// Users by reference.
@@ -33,7 +33,7 @@ impl Session {
     pub fn secret_get(&self, reference: &str) -> Result<SecretValue> {
         let reference = parse(reference)?;
         let base = self.checkout().map_or_else(|_| self.folder.clone(), |checkout| checkout.folder);
-        Ok(Resolver::new(base, self.env.clone()).resolve(&reference)?)
+        Ok(self.resolver(base).resolve(&reference)?)
     }
 
     /// Removes an entry from the keychain.

@@ -16,7 +16,7 @@ use crate::api::{Explained, TargetWords};
 use crate::digest::{Secrets, filled};
 use crate::error::{Error, Kind, Result};
 use crate::revise::Planned;
-use crate::secrets::{Reference, Resolver, SecretValue};
+use crate::secrets::{Reference, SecretValue};
 use crate::session::Session;
 
 impl Session {
@@ -140,7 +140,7 @@ impl Session {
             return Ok(secrets);
         }
         let base = instance.checkout.clone().unwrap_or_else(|| PathBuf::from("/"));
-        for (reference, value) in Resolver::new(base, self.env.clone()).resolve_all(&references) {
+        for (reference, value) in self.resolver(base).resolve_all(&references) {
             secrets.insert(reference.as_str().to_owned(), value?);
         }
         Ok(secrets)

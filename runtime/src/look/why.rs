@@ -12,7 +12,7 @@ use crate::api::TargetWords;
 use crate::engine::{Container, Detail, Engine, LogRequest, Status};
 use crate::error::{Kind, Result};
 use crate::observe;
-use crate::secrets::{Reference, Resolver, SecretValue};
+use crate::secrets::{Reference, SecretValue};
 use crate::session::Session;
 
 /// How many transitions are told.
@@ -107,7 +107,7 @@ impl Session {
         let Ok(planned) = self.planned_as_it_is(instance) else { return Vec::new() };
         let references = planned.plan.secrets().iter().filter_map(|name| name.parse::<Reference>().ok()).collect();
         let base = std::path::PathBuf::from(&planned.plan.placement.checkout);
-        let resolver = Resolver::new(base, self.env.clone()).with_timeout(RESOLVE);
+        let resolver = self.resolver(base).with_timeout(RESOLVE);
         resolver.resolve_all(&references).into_values().filter_map(Result::ok).collect()
     }
 }

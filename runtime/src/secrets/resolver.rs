@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::reference::Provider;
 use super::{Reference, SecretError, SecretValue, command, file, keychain};
+use crate::source::MainTree;
 
 /// How long one reference may take.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,6 +22,7 @@ const AT_ONCE: usize = 8;
 #[derive(Clone)]
 pub struct Resolver {
     base: PathBuf,
+    main: Option<MainTree>,
     env: BTreeMap<String, OsString>,
     timeout: Duration,
 }
@@ -36,7 +38,14 @@ impl Resolver {
     /// A resolver for a checkout (`base`, where relative paths start) and a snapshot of the environment, with the
     /// default limit of ten seconds per reference.
     pub fn new(base: PathBuf, env: BTreeMap<String, OsString>) -> Self {
-        Self { base, env, timeout: DEFAULT_TIMEOUT }
+        Self { base, main: None, env, timeout: DEFAULT_TIMEOUT }
+    }
+
+    /// The same, which looks for files that the checkout lacks in the main work tree.
+    #[must_use]
+    pub fn looking_in(mut self, main: Option<MainTree>) -> Self {
+        self.main = main;
+        self
     }
 
     /// The same with another limit. The keychain never takes more than ten seconds.
@@ -58,8 +67,8 @@ impl Resolver {
                 keychain::get(reference, service, account, self.timeout.min(DEFAULT_TIMEOUT))
             }
             Provider::Command { words } => command::run(reference, words, &self.base, &self.env, self.timeout),
-            Provider::File { path } => file::from_file(reference, &self.base, home, path),
-            Provider::Dotenv { path, key } => file::from_dotenv(reference, &self.base, home, path, key),
+            Provider::File { path } => file::from_file(reference, &self.base, home, &self.place(path)),
+            Provider::Dotenv { path, key } => file::from_dotenv(reference, &self.base, home, &self.place(path), key),
         }
     }
 
@@ -85,6 +94,13 @@ impl Resolver {
         });
         drop(sender);
         receiver.into_iter().collect()
+    }
+
+    /// The path as it was written, or the main work tree's of a file that is missing.
+    fn place(&self, written: &str) -> String {
+        let main = self.main.as_ref().filter(|_| !written.starts_with('~'));
+        let there = main.and_then(|main| main.find(&self.base.join(written)));
+        there.map_or_else(|| written.to_owned(), |there| there.display().to_string())
     }
 
     fn variable(&self, reference: &Reference, name: &str) -> Result<SecretValue, SecretError> {

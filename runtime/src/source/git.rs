@@ -145,7 +145,7 @@ async fn git(root: &Path, args: &[&str], limit: Duration) -> Option<Vec<u8>> {
 }
 
 /// The repository that a canonical folder is a work tree of, or lies in.
-fn repository(folder: &Path) -> Option<Repository> {
+pub(super) fn repository(folder: &Path) -> Option<Repository> {
     let (root, git_dir) = folder.ancestors().find_map(|at| Some((at, git_dir(at)?)))?;
     let (common_dir, linked) = match small(&git_dir.join("commondir")) {
         Some(text) => (fs::canonicalize(git_dir.join(text.trim_end())).ok()?, true),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::git::Checkout;
+use super::git::{Checkout, Repository};
 
 /// Larger indexes are not read.
 const MAX_INDEX: u64 = 256 << 20;
@@ -28,12 +28,15 @@ pub struct WorkTree {
 impl WorkTree {
     /// The work tree that a checkout lies in.
     pub(super) fn of(checkout: &Checkout) -> Option<Self> {
-        let repository = checkout.repository.as_ref()?;
-        Some(Self {
+        checkout.repository.as_ref().map(Self::of_repository)
+    }
+
+    pub(super) fn of_repository(repository: &Repository) -> Self {
+        Self {
             root: repository.root.clone(),
             git_dir: repository.git_dir.clone(),
             common_dir: repository.common_dir.clone(),
-        })
+        }
     }
 }
 

@@ -174,7 +174,10 @@ impl Inputs {
         };
         self.note(path, None);
         if !there.is_file() {
-            self.note(&there, None);
+            // A folder is never taken, and has no content to watch.
+            if !there.exists() {
+                self.note(&there, None);
+            }
             return path.to_owned();
         }
         let here = !self.ask_tracked(&BTreeSet::from([path.to_owned()])).is_empty();

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::git::Checkout;
+use super::git::{self, Checkout, Repository};
 use super::index::{self, WorkTree};
 use super::raw::clean;
 
@@ -21,13 +21,19 @@ pub struct MainTree {
 impl MainTree {
     /// The main work tree of a checkout in a linked one; `None` in a main one, without git, and of a bare repository.
     pub fn of(checkout: &Checkout) -> Option<Self> {
-        let repository = checkout.repository.as_ref().filter(|repository| repository.linked)?;
-        let main = WorkTree {
-            root: repository.main_root.clone()?,
-            git_dir: repository.common_dir.clone(),
-            common_dir: repository.common_dir.clone(),
-        };
-        Some(Self { own: WorkTree::of(checkout)?, main })
+        Self::of_repository(checkout.repository.as_ref()?)
+    }
+
+    /// The same of any folder.
+    pub fn at(folder: &Path) -> Option<Self> {
+        Self::of_repository(&git::repository(&std::fs::canonicalize(folder).ok()?)?)
+    }
+
+    fn of_repository(repository: &Repository) -> Option<Self> {
+        let root = repository.main_root.clone().filter(|_| repository.linked)?;
+        let common = &repository.common_dir;
+        let main = WorkTree { root, git_dir: common.clone(), common_dir: common.clone() };
+        Some(Self { own: WorkTree::of_repository(repository), main })
     }
 
     pub(super) fn new(own: WorkTree, main: WorkTree) -> Self {

@@ -49,6 +49,7 @@ pub use self::git::{Checkout, Repository, checkout, dirty, instance_name};
 pub use self::index::WorkTree;
 pub use self::inputs::{ContextStamp, Inputs, Program};
 pub use self::main_tree::MainTree;
+pub(crate) use self::model::placed;
 pub use self::read::read;
 pub use self::sensitive::looks_secret;
 

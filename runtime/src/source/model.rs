@@ -2,7 +2,7 @@
 //! tokens for secrets, and nothing in it that could be taken for either.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use sidestack_topology::compose::Project;
@@ -246,9 +246,13 @@ pub(super) fn in_checkout(path: &str, checkout: &Checkout) -> Option<String> {
 }
 
 /// The path on this machine of one that stands in a model.
-pub(super) fn on_disk(path: &str, checkout: &Checkout) -> std::path::PathBuf {
-    let folder = checkout.folder.display().to_string();
-    std::path::PathBuf::from(path.replace(CHECKOUT, &folder))
+pub(super) fn on_disk(path: &str, checkout: &Checkout) -> PathBuf {
+    placed(path, &checkout.folder)
+}
+
+/// The same in any folder.
+pub(crate) fn placed(path: &str, folder: &Path) -> PathBuf {
+    PathBuf::from(path.replace(CHECKOUT, &folder.display().to_string()))
 }
 
 /// The folder wherever it stands as a whole path or the beginning of one.

@@ -32,6 +32,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Where a stack keeps modules of its own.
 const MODULES: &str = "sidestack/modules";
+
 /// Reads a checkout.
 ///
 /// # Errors

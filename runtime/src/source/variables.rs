@@ -164,6 +164,9 @@ impl Sources<'_> {
         if let Some(value) = self.manifest.env.get(name) {
             return (!secret::holds(value)).then(|| value.clone());
         }
+        if name == "PWD" {
+            return Some(self.checkout.folder.display().to_string());
+        }
         match self.origin(name)? {
             Origin::Shell(value) => value.to_str().map(str::to_owned),
             Origin::File(_, value, false) => Some(value.to_owned()),

@@ -56,7 +56,7 @@ fn module(name: &str, provides: &str, port: u16) -> Module {
 }
 
 /// A database with everything that a module can have.
-pub(super) fn postgres() -> Module {
+pub(crate) fn postgres() -> Module {
     let mut module = module("postgres", "sql-database", 5432);
     let setting = |kind, default: Option<serde_json::Value>| Setting {
         summary: String::new(),
@@ -128,7 +128,7 @@ pub(super) fn postgres() -> Module {
 }
 
 /// A cache without health, of two services.
-pub(super) fn redis() -> Module {
+pub(crate) fn redis() -> Module {
     let mut module = module("redis", "cache", 6379);
     let main = Fragment { image: "{{ image }}".to_owned(), volumes: texts([("data", "/data")]), ..Fragment::default() };
     let watch = Fragment { image: "watch".to_owned(), depends_on: words(["main"]), ..Fragment::default() };
@@ -139,7 +139,7 @@ pub(super) fn redis() -> Module {
 }
 
 /// Both by name.
-pub(super) fn modules() -> BTreeMap<String, Module> {
+pub(crate) fn modules() -> BTreeMap<String, Module> {
     [postgres(), redis()].into_iter().map(|module| (module.name.clone(), module)).collect()
 }
 
@@ -147,7 +147,7 @@ pub(super) fn modules() -> BTreeMap<String, Module> {
 ///
 /// # Panics
 /// When it is none.
-pub(super) fn manifest(text: &str) -> Manifest {
+pub(crate) fn manifest(text: &str) -> Manifest {
     let document = Document::parse("sidestack.yaml", format!("sidestack: 1\n{text}").as_bytes()).unwrap();
     document.resolve("dev").unwrap()
 }
@@ -156,7 +156,7 @@ pub(super) fn manifest(text: &str) -> Manifest {
 ///
 /// # Panics
 /// When the target has not three valid parts.
-pub(super) fn placement(target: &str, slot: u8, draft: &Draft) -> Placement {
+pub(crate) fn placement(target: &str, slot: u8, draft: &Draft) -> Placement {
     let parts: Vec<&str> = target.split('/').collect();
     let mut ports = BTreeMap::new();
     let mut next = 0;
@@ -182,6 +182,7 @@ pub(super) fn placement(target: &str, slot: u8, draft: &Draft) -> Placement {
         ports,
         networks: place::network_keys(draft).into_iter().zip(0..).collect(),
         checkout: "/src/shop".to_owned(),
+        borrowed: BTreeMap::new(),
         files: "/home/tree/files".to_owned(),
         own_ports: BTreeSet::new(),
     }

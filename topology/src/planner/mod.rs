@@ -15,7 +15,7 @@ mod resolve;
 pub mod variables;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;
 
@@ -173,6 +173,15 @@ impl Draft {
     /// The names of the modules it uses.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
         self.resources.values().map(|resource| resource.module.name.as_str())
+    }
+
+    /// Files of the checkout that are mounted, as the model has their paths.
+    pub fn mounted_files(&self) -> impl Iterator<Item = &str> {
+        let objects = self.file_objects.secrets.values().chain(self.file_objects.configs.values());
+        let objects = objects.filter_map(|object| object.file.as_deref());
+        let mounts = self.services.values().flat_map(|foreign| &foreign.compose.volumes);
+        let binds = mounts.filter(|mount| mount.kind == "bind").filter_map(|mount| mount.source.as_deref());
+        objects.chain(binds).filter(|path| path.starts_with(crate::placeholder::CHECKOUT))
     }
 
     /// Every service name it will have.

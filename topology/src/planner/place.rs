@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{Draft, Foreign};
 use crate::compose::Condition;
 use crate::diagnostic::Diagnostic;
+use crate::isolation::Claims;
 use crate::placeholder;
 use crate::plan::{After, Hook, Placement, Plan, PlannedService};
 use crate::revision::{canonical, hex};
@@ -90,6 +91,13 @@ impl Local<'_> {
 /// The plan with everything that comes from compose files.
 pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Diagnostic>) -> Plan {
     let project = placement.target.project();
+    let mut claims = draft.claims.clone();
+    let mut objects = draft.file_objects.clone();
+    for (kind, objects) in [("secrets", &mut objects.secrets), ("configs", &mut objects.configs)] {
+        for (key, object) in objects {
+            borrow(object.file.as_mut(), placement, &[kind, key, "file"], &mut claims);
+        }
+    }
     let mut local = Local { project: &project, checkout: &placement.checkout, faults };
     let mut plan = Plan {
         placement: placement.clone(),
@@ -98,13 +106,13 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         networks: local.parts("networks", &draft.networks),
         volumes: local.parts("volumes", &draft.volumes),
         file_objects: crate::plan::FileObjects {
-            secrets: local.parts("secrets", &draft.file_objects.secrets),
-            configs: local.parts("configs", &draft.file_objects.configs),
+            secrets: local.parts("secrets", &objects.secrets),
+            configs: local.parts("configs", &objects.configs),
         },
         resources: BTreeMap::new(),
         ports: Vec::new(),
         files: BTreeMap::new(),
-        claims: draft.claims.clone(),
+        claims,
         rewritten: BTreeMap::new(),
         shared: draft.shared.clone(),
         copies: draft.copies.clone(),
@@ -121,6 +129,10 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
         .collect();
     for (name, foreign) in &draft.services {
         let mut compose = foreign.compose.clone();
+        for (at, mount) in compose.volumes.iter_mut().enumerate().filter(|(_, mount)| mount.kind == "bind") {
+            let at = at.to_string();
+            borrow(mount.source.as_mut(), placement, &["services", name, "volumes", &at, "source"], &mut plan.claims);
+        }
         compose.edit_texts(&|text| local.edit(text));
         let deliveries = foreign
             .deliveries
@@ -141,6 +153,16 @@ pub(super) fn skeleton(draft: &Draft, placement: &Placement, faults: &mut Vec<Di
     }
     image_tags(draft, &mut plan);
     plan
+}
+
+/// The path of a file that is not in the checkout, but in the main worktree.
+fn borrow(path: Option<&mut String>, placement: &Placement, pointer: &[&str], claims: &mut Claims) {
+    if let Some(path) = path
+        && let Some(there) = placement.borrowed.get(path)
+    {
+        path.clone_from(there);
+        claims.at(pointer, "main-worktree", "git does not track it, and this worktree does not have it");
+    }
 }
 
 /// One tag per content of what is built: copies of one context share the build,

@@ -3,10 +3,12 @@
 mod compose;
 mod corpus;
 mod fast_path;
+mod habits;
 mod repositories;
 mod secrets;
 mod strange;
 mod templates;
+mod worktrees;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

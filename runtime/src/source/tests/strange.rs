@@ -82,10 +82,8 @@ fn what_would_steer_compose_is_only_a_value() {
         ),
         (".env", "COMPOSE_PROJECT_NAME=evil\nDOCKER_HOST=tcp://192.0.2.1:5\nCOMPOSE_PATH_SEPARATOR=;\nD=passed\n"),
     ]);
-    site.set("COMPOSE_PROJECT_NAME", "shell").set("COMPOSE_DISABLE_ENV_FILE", "1");
+    site.set("COMPOSE_PROJECT_NAME", "shell");
     let Some(stack) = site.stack() else { return };
-    let told: Vec<String> = stack.diagnostics.iter().map(ToString::to_string).collect();
-    assert!(told.len() == 1 && told[0].contains("`COMPOSE_DISABLE_ENV_FILE` is not followed"), "{told:?}");
     assert_eq!(json!(environment(&stack, "a")), json!({"P": PROJECT, "F": "none", "D": "passed"}));
     // An optional file that comes is noticed.
     assert!(stack.inputs.unchanged(&site.shell, &KEY));
