@@ -5,7 +5,7 @@
 //! blocks that await Docker, never inside them, so no SQLite call blocks the
 //! reactor and no transaction is held across a Docker call.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
@@ -52,6 +52,8 @@ pub struct Session {
     pub(crate) folder: PathBuf,
     pub(crate) reporter: Rc<dyn Reporter>,
     pub(crate) began: Instant,
+    /// The warnings so far, so that none is told twice.
+    warned: RefCell<Vec<String>>,
     options: Options,
     reactor: tokio::runtime::Runtime,
     engine: OnceCell<(DockerEngine, Endpoint)>,
@@ -102,6 +104,7 @@ impl Session {
             folder,
             reporter,
             began,
+            warned: RefCell::default(),
             options,
             reactor,
             engine: OnceCell::new(),
@@ -193,7 +196,15 @@ impl Session {
     }
 
     pub(crate) fn say(&self, event: &Event) {
+        if let Event::Warning(text) = event {
+            self.warned.borrow_mut().push(text.clone());
+        }
         self.reporter.report(event);
+    }
+
+    /// Whether there was a warning that begins so.
+    pub(crate) fn has_warned(&self, beginning: &str) -> bool {
+        self.warned.borrow().iter().any(|text| text.starts_with(beginning))
     }
 
     pub(crate) fn note(&self, text: impl Into<String>) {

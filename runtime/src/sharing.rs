@@ -19,10 +19,11 @@ use crate::revise::{content_of, drafted};
 use crate::session::Session;
 
 /// The thing without the service that uses it: two services that mount one socket share it.
-fn thing(item: &str) -> &str {
+fn thing(shared: &Shared) -> &str {
+    let item = shared.item.as_str();
     match item.split_once(':') {
-        Some(("network" | "volume", _)) | None => item,
-        Some((_, thing)) => thing,
+        Some((_, thing)) if shared.path.first().is_some_and(|section| section == "services") => thing,
+        _ => item,
     }
 }
 
@@ -36,7 +37,7 @@ fn common<'a>(own: &'a [Shared], other: &[Shared], same_folder: bool, runs: bool
             Answer::Choice(_) => runs || shared.item.starts_with("volume:"),
             Answer::Consent | Answer::Exclusive => runs,
         };
-        holds && other.iter().any(|theirs| thing(&theirs.item) == thing(&shared.item))
+        holds && other.iter().any(|theirs| thing(theirs) == thing(shared))
     };
     own.iter().filter(would).collect()
 }
@@ -75,6 +76,22 @@ impl Session {
         Ok(())
     }
 
+    /// A first copy runs, with a warning for all that a second one would share. Reading the files tells it too, but
+    /// files that were read before are not read again.
+    pub(crate) fn warn_of_sharing(&self, workspace_id: i64, stored: &Revision, draft: &Draft) -> Result<()> {
+        let open =
+            draft.shared.iter().filter(|shared| shared.answer != Answer::Agreed && !self.has_warned(&shared.what));
+        let open: Vec<&Shared> = open.collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let agreed = self.agreed(workspace_id, stored)?;
+        for shared in open.into_iter().filter(|shared| !agreed.contains(&shared.item)) {
+            self.warn(shared.warning().to_string());
+        }
+        Ok(())
+    }
+
     /// Files of the folder that a new copy and one that runs here would both write to.
     fn tell_same_files(&self, instance: &Instance, workspace_id: i64, draft: &Draft) -> Result<()> {
         if draft.written.is_empty() || instance.desired == Desired::Running || instance.checkout.is_none() {
@@ -82,13 +99,19 @@ impl Session {
         }
         for other in self.store.instances_of(workspace_id)? {
             let beside = other.id != instance.id && other.desired == Desired::Running;
-            let Some(revision) = other.revision.filter(|_| beside && other.checkout == instance.checkout) else { continue };
+            let Some(revision) = other.revision.filter(|_| beside && other.checkout == instance.checkout) else {
+                continue;
+            };
             let Ok(theirs) = content_of(&self.store.revision(other.environment, revision)?).and_then(|c| drafted(&c))
             else {
                 continue;
             };
-            let both: Vec<String> =
-                draft.written.keys().filter(|path| theirs.written.contains_key(*path)).map(|p| format!("`{p}`")).collect();
+            let both: Vec<String> = draft
+                .written
+                .keys()
+                .filter(|path| theirs.written.contains_key(*path))
+                .map(|p| format!("`{p}`"))
+                .collect();
             if !both.is_empty() {
                 self.warn(format!(
                     "{} and {} stand in one folder and both write to {}; a worktree has files of its own",
@@ -322,7 +345,11 @@ mod tests {
     use super::*;
 
     fn shared(item: &str, answer: Answer) -> Shared {
-        Shared { item: item.to_owned(), path: Vec::new(), what: String::new(), answer }
+        let section = match item.split_once(':') {
+            Some((section @ ("network" | "volume"), _)) => format!("{section}s"),
+            _ => "services".to_owned(),
+        };
+        Shared { item: item.to_owned(), path: vec![section], what: String::new(), answer }
     }
 
     #[test]
@@ -341,6 +368,12 @@ mod tests {
         assert_eq!(items(common(&own, std::slice::from_ref(&beside), true, true)), ["web:../data"]);
         assert!(common(&own, &[beside], false, true).is_empty());
         assert!(common(&own, &[shared("web:privileged", Answer::Consent)], true, true).is_empty());
+        // A service may be called as a section is.
+        let odd = |name: &str| {
+            let item = format!("{name}:/srv");
+            Shared { path: vec!["services".to_owned(), name.to_owned()], ..shared(&item, Answer::Consent) }
+        };
+        assert_eq!(items(common(&[odd("network")], &[odd("volume")], false, true)), ["network:/srv"]);
     }
 
     #[test]

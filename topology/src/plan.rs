@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::compose::{Condition, Network, Service, Volume};
+use crate::diagnostic::Diagnostic;
 use crate::isolation::Claims;
 use crate::module::Protocol;
 use crate::names::{ResourceName, RevisionNumber, Slot, Target};
@@ -306,6 +307,14 @@ pub struct Shared {
     pub what: String,
     /// What a second copy needs.
     pub answer: Answer,
+}
+
+impl Shared {
+    /// With what a first copy runs.
+    pub fn warning(&self) -> Diagnostic {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        Diagnostic::warning(&path, self.what.clone()).hint(self.answer.hint(&self.item))
+    }
 }
 
 /// What a second copy that would share something needs.

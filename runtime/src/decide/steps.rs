@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::Kind;
+
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -209,6 +211,17 @@ impl Refusal {
             Self::Foreign { .. } => "name-taken",
             Self::Absent { .. } => "external-missing",
             Self::VolumeChanged { .. } | Self::NetworkChanged { .. } | Self::DataFormat { .. } => "data-at-stake",
+        }
+    }
+
+    /// What is not there is another fault than what belongs to somebody else.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Absent { .. } => Kind::NotFound,
+            Self::Foreign { .. }
+            | Self::VolumeChanged { .. }
+            | Self::NetworkChanged { .. }
+            | Self::DataFormat { .. } => Kind::Conflict,
         }
     }
 

@@ -84,6 +84,9 @@ impl Session {
             let content = content_of(&stored)?;
             let draft = drafted(&content)?;
             self.check_sharing(&held.instance, workspace_id, &stored, &draft)?;
+            if first {
+                self.warn_of_sharing(workspace_id, &stored, &draft)?;
+            }
             held.instance = self.lease(&held.instance, &draft, &avoid)?;
             self.take_own_ports(&held.instance, &draft, how, &lost)?;
             let mut instance = held.instance.clone();

@@ -28,10 +28,7 @@ impl Found<'_> {
 
 /// The warnings with which a first copy runs.
 pub(super) fn warnings(items: &[Shared], faults: &mut Vec<Diagnostic>) {
-    for shared in items.iter().filter(|shared| shared.answer != Answer::Agreed) {
-        let path: Vec<&str> = shared.path.iter().map(String::as_str).collect();
-        faults.push(Diagnostic::warning(&path, shared.what.clone()).hint(shared.answer.hint(&shared.item)));
-    }
+    faults.extend(items.iter().filter(|shared| shared.answer != Answer::Agreed).map(Shared::warning));
 }
 
 /// Namespaces, privileges, mounts and containers from outside.
