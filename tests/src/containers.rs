@@ -72,3 +72,10 @@ pub fn containers(project: &str) -> BTreeMap<String, Container> {
     }
     found
 }
+
+/// The names of a Compose project's networks.
+pub fn networks(project: &str) -> Vec<String> {
+    let label = format!("label=com.docker.compose.project={project}");
+    let listed = docker(&["network", "ls", "--format", "{{.Name}}", "--filter", &label]).ok();
+    listed.stdout.lines().map(str::to_owned).collect()
+}

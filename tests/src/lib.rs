@@ -10,20 +10,26 @@
 mod canary;
 mod containers;
 mod copies;
+mod git;
 mod guard;
 mod proxy;
+mod running;
+mod stacks;
 
 pub use canary::{Finding, Hunt};
-pub use containers::{Container, containers};
+pub use containers::{Container, containers, networks};
 pub use copies::{COPIES, Copies, HTTPD, Possessions, get, inspect, possessions, stack};
+pub use git::git;
 pub use guard::{Killed, RemovedContainer};
 pub use proxy::Recorder;
+pub use running::Running;
+pub use stacks::WEB_AND_KEEPER;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -239,6 +245,16 @@ impl World {
         let addresses = service["addresses"].as_array().unwrap();
         let found = addresses.iter().find(|a| a["port"] == port).unwrap_or_else(|| panic!("{service}"));
         found["host"].as_str().unwrap().to_owned()
+    }
+
+    /// Keeps other stores of this machine, those of tests that run beside this one, out of an
+    /// instance's slot while nothing of it runs: they pass over a block with a listener in it.
+    #[track_caller]
+    pub fn keep_slot(&self, target: &str) -> TcpListener {
+        let described = self.run(["describe", target, "--json"]).ok().json();
+        let slot = u16::try_from(described["slot"].as_u64().unwrap()).unwrap();
+        // The last one: ports are given out from the first one on.
+        TcpListener::bind(("127.0.0.1", 20_000 + 100 * slot + 99)).unwrap()
     }
 }
 

@@ -3,42 +3,18 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sidestack_tests::{World, containers, docker, docker_is_there, http_get};
-
-const COMPOSE: &str = r#"services:
-  web:
-    image: busybox:stable
-    command: ["httpd", "-f", "-p", "8080"]
-    stop_grace_period: 0s
-    ports: ["8080:8080"]
-    environment: {VERSION: aaaa}
-  keeper:
-    image: busybox:stable
-    command: ["sleep", "1000000"]
-    stop_grace_period: 0s
-    depends_on: [web]
-"#;
-
-/// The networks of a project.
-fn networks(project: &str) -> Vec<String> {
-    let label = format!("label=com.docker.compose.project={project}");
-    docker(&["network", "ls", "--format", "{{.Name}}", "--filter", &label])
-        .ok()
-        .stdout
-        .lines()
-        .map(str::to_owned)
-        .collect()
-}
+use sidestack_tests::{WEB_AND_KEEPER, World, containers, docker_is_there, http_get, networks};
 
 #[test]
 fn p14_concurrent_verbs_on_one_instance_serialise() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    let world = World::with(&[("compose.yaml", WEB_AND_KEEPER)]);
     world.run(["up"]).ok();
     let project = world.project("main");
     let address = world.address("main", "web", 8080);
+    let _slot = world.keep_slot("main");
     let verbs = ["up", "stop", "start", "restart", "down", "up", "start", "stop"];
     let ran: Vec<_> = std::thread::scope(|scope| {
         let started: Vec<_> = (0..32)

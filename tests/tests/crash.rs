@@ -1,42 +1,17 @@
 //! A command that is killed anywhere leaves what the next one puts right.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sidestack_tests::{World, containers, docker, docker_is_there};
-
-const COMPOSE: &str = r#"services:
-  web:
-    image: busybox:stable
-    command: ["httpd", "-f", "-p", "8080"]
-    stop_grace_period: 0s
-    ports: ["8080:8080"]
-    environment: {VERSION: "0"}
-  keeper:
-    image: busybox:stable
-    command: ["sleep", "1000000"]
-    stop_grace_period: 0s
-    volumes: ["data:/data"]
-    environment: {VERSION: "0"}
-    depends_on: [web]
-volumes: {data: {}}
-"#;
+use sidestack_tests::{WEB_AND_KEEPER, World, containers, docker, docker_is_there};
 
 /// Runs a verb and kills it after a while; with `all`, its Compose too.
 fn killed_after(world: &World, verb: &[&str], delay: Duration, all: bool) {
-    let mut command = world.command(verb);
-    let mut child = command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut running = world.start(verb);
     let deadline = Instant::now() + delay;
-    while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
+    while Instant::now() < deadline && !running.has_ended() {
         std::thread::sleep(Duration::from_millis(2));
     }
-    if all && child.try_wait().unwrap().is_none() {
-        let group = format!("-{}", child.id());
-        let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
-    }
-    let _ = child.kill();
-    child.wait().unwrap();
+    if all { running.kill_all() } else { running.kill() }
 }
 
 /// What a good `up` has made of it: two containers under their own names, one network, one volume.
@@ -61,14 +36,15 @@ fn a_killed_up_is_finished_by_the_next() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    let world = World::with(&[("compose.yaml", WEB_AND_KEEPER)]);
     let began = Instant::now();
     world.run(["up"]).ok();
     let whole = began.elapsed();
+    let _slot = world.keep_slot("main");
     world.run(["exec", "keeper", "--", "sh", "-c", "echo kept > /data/file"]).ok();
     for round in 1..=20_u32 {
         let version = round.to_string();
-        world.write("compose.yaml", &COMPOSE.replace("VERSION: \"0\"", &format!("VERSION: \"{version}\"")));
+        world.write("compose.yaml", &WEB_AND_KEEPER.replace("VERSION: \"0\"", &format!("VERSION: \"{version}\"")));
         if round % 5 == 0 {
             // From nothing, not only in place.
             world.run(["down"]).ok();
@@ -91,7 +67,7 @@ fn a_killed_removal_finishes_or_stays_visible() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    let world = World::with(&[("compose.yaml", WEB_AND_KEEPER)]);
     world.run(["up"]).ok();
     let began = Instant::now();
     world.run(["rm", "--volumes"]).ok();
@@ -115,11 +91,12 @@ fn data_survives_a_killed_removal_that_does_not_take_it() {
     if !docker_is_there() {
         return;
     }
-    let world = World::with(&[("compose.yaml", COMPOSE)]);
+    let world = World::with(&[("compose.yaml", WEB_AND_KEEPER)]);
     world.run(["up"]).ok();
     world.run(["exec", "keeper", "--", "sh", "-c", "echo kept > /data/file"]).ok();
     for verb in [&["rm"][..], &["down"], &["stop"]] {
         for part in 1..=3_u32 {
+            let _slot = world.keep_slot("main");
             killed_after(&world, verb, Duration::from_millis(150) * part, false);
             world.run(["up"]).ok();
             legal(&world, "0", &format!("{verb:?} killed in part {part}"));

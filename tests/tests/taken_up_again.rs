@@ -1,10 +1,7 @@
 //! What is taken up again later is what it was: an old revision's build, and data that was kept.
 
-use std::path::Path;
-use std::process::Command;
-
 use sidestack_state::Store;
-use sidestack_tests::{World, docker, docker_is_there};
+use sidestack_tests::{World, docker, docker_is_there, git};
 
 /// A service that is built and says what it was built from.
 const BUILT: &[(&str, &str)] = &[
@@ -16,14 +13,6 @@ const BUILT: &[(&str, &str)] = &[
     ("app/Dockerfile", "FROM busybox:stable\nCOPY code /code\n"),
     ("app/code", "one\n"),
 ];
-
-#[track_caller]
-fn git(folder: &Path, args: &[&str]) -> String {
-    let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "init.defaultBranch=main"];
-    let output = Command::new("git").args(identity).args(args).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
 
 #[track_caller]
 fn code(world: &World, target: &str) -> String {
