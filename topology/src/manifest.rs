@@ -47,52 +47,6 @@ pub struct Manifest {
     pub isolation: IsolationChoices,
 }
 
-/// Choices that isolation leaves to a person; part of the revision.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IsolationChoices {
-    /// External networks by key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub networks: BTreeMap<String, NetworkChoice>,
-    /// External volumes by key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub volumes: BTreeMap<String, VolumeChoice>,
-    /// Self-addresses that stay as the files have them, by name: `web.API_URL`, `web.healthcheck`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<String>,
-}
-
-/// What becomes of an external network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkChoice {
-    /// Every service that the files attach stands in it.
-    Share,
-    /// Every instance has its own.
-    Create,
-    /// These services stand in it; the others have a private one in its place.
-    #[serde(untagged)]
-    Edge(Vec<String>),
-}
-
-/// What becomes of an external volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VolumeChoice {
-    /// Every instance writes to it.
-    Share,
-    /// Every instance begins with a copy.
-    Copy,
-    /// Every instance has its own, empty at first.
-    Create,
-}
-
-impl IsolationChoices {
-    /// Whether nothing was chosen.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// What a stack asks for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -445,53 +399,8 @@ fn read_manifest(root: &Value, is_file: bool, faults: &mut Vec<Diagnostic>) -> M
             manifest.env.insert(name.clone(), value);
         }
     }
-    manifest.isolation = read_isolation(root.get("isolation"), faults);
+    manifest.isolation = choices::read(root.get("isolation"), faults);
     manifest
-}
-
-fn read_isolation(value: Option<&Value>, faults: &mut Vec<Diagnostic>) -> IsolationChoices {
-    const KEYS: [&str; 3] = ["networks", "volumes", "keep"];
-    let mut choices = IsolationChoices::default();
-    let map = match value {
-        None | Some(Value::Null) => return choices,
-        Some(Value::Object(map)) => map,
-        Some(other) => {
-            wrong(faults, &["isolation"], "a mapping", other);
-            return choices;
-        }
-    };
-    for key in map.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-        unknown(faults, &["isolation"], key, &KEYS);
-    }
-    let mut parts =
-        |section: &str, mut take: Box<dyn FnMut(&str, &Value) -> bool + '_>, wanted: &str| match map.get(section) {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(parts)) => {
-                for (key, value) in parts.iter().filter(|(key, value)| !take(key, value)) {
-                    let shown = value.as_str().map_or_else(|| kind(value).to_owned(), |text| format!("`{text}`"));
-                    let message = format!("{shown} is no choice for `{key}`");
-                    faults.push(Diagnostic::error(&["isolation", section, key], message).hint(wanted.to_owned()));
-                }
-            }
-            Some(other) => wrong(faults, &["isolation", section], "a mapping", other),
-        };
-    let networks = |key: &str, value: &Value| {
-        let choice = match value.get("share") {
-            Some(edge) if value.as_object().is_some_and(|map| map.len() == 1) => edge.clone(),
-            _ if value.is_array() => return false,
-            _ => value.clone(),
-        };
-        let choice = serde_json::from_value(choice);
-        choice.map(|choice| choices.networks.insert(key.to_owned(), choice)).is_ok()
-    };
-    parts("networks", Box::new(networks), "choose share, create, or `{share: [SERVICE]}`");
-    let volumes = |key: &str, value: &Value| {
-        let choice = serde_json::from_value(value.clone());
-        choice.map(|choice| choices.volumes.insert(key.to_owned(), choice)).is_ok()
-    };
-    parts("volumes", Box::new(volumes), "choose share, copy or create");
-    choices.keep = strings(map.get("keep"), &["isolation", "keep"], faults);
-    choices
 }
 
 /// One text or a list of texts.
@@ -574,8 +483,10 @@ fn read_request(name: &str, value: &Value, faults: &mut Vec<Diagnostic>) -> Requ
     request
 }
 
+mod choices;
 mod schema;
 
+pub use choices::{IsolationChoices, NetworkChoice, VolumeChoice};
 pub use schema::schema;
 
 #[cfg(test)]

@@ -140,12 +140,22 @@ fn volumes(plan: &Plan) -> Vec<String> {
     plan.volumes.iter().map(name).collect()
 }
 
+/// Rules that apply to every service of every stack.
+const EVERYWHERE: [&str; 4] = ["label", "order", "loopback", "default-network"];
+
+/// Whether a change is told to a person: what is the same in every stack is said once, in the documentation.
+pub fn is_told(change: &Change) -> bool {
+    let given = change.rule == "subnet" && change.from.is_null();
+    // Variables have a command of their own, which says more.
+    !given && change.rule != "variable" && !EVERYWHERE.contains(&change.rule)
+}
+
 fn told(changes: &[Change]) -> Vec<String> {
     let line = |change: &Change| {
         let (from, to) = (shown(&change.from), shown(&change.to));
         format!("{}: {from} → {to} ({}: {})", change.path, change.rule, change.reason)
     };
-    changes.iter().map(line).collect()
+    changes.iter().filter(|change| is_told(change)).map(line).collect()
 }
 
 /// One side of a change for a person: a text as it is, anything else as JSON, secrets by reference.

@@ -31,3 +31,27 @@ fn the_schema_knows_the_readers_keys() {
     read.sort_unstable();
     assert_eq!(known, read);
 }
+
+/// The same for the keys of `isolation`, which no module knows more of.
+#[test]
+fn the_schema_knows_the_choices_of_isolation() {
+    let schema = schema();
+    let isolation = &schema["properties"]["isolation"];
+    let known: Vec<&String> = isolation["properties"].as_object().unwrap().keys().collect();
+    let document = Document::parse("f", b"sidestack: 1\nisolation: {nothing-known: 1}\n").unwrap();
+    let faults = document.resolve("dev").unwrap_err();
+    let hint = faults[0].hint.clone().unwrap();
+    let mut read: Vec<&str> = hint.trim_start_matches("known here: ").split(", ").collect();
+    read.sort_unstable();
+    assert_eq!(known, read);
+    // And each choice that it offers is one.
+    for (section, other) in [("networks", "copy"), ("volumes", "keep")] {
+        let offered = &isolation["properties"][section]["additionalProperties"]["anyOf"][0]["enum"];
+        let takes = |choice: &str| {
+            let text = format!("sidestack: 1\nisolation: {{{section}: {{x: {choice}}}}}\n");
+            Document::parse("f", text.as_bytes()).unwrap().resolve("dev").is_ok()
+        };
+        assert!(offered.as_array().unwrap().iter().all(|choice| takes(choice.as_str().unwrap())), "{offered}");
+        assert!(!takes(other));
+    }
+}

@@ -38,9 +38,6 @@ pub(super) fn plan(context: &Context<'_>, args: &args::Plan) -> Result<u8, Stop>
     Ok(0)
 }
 
-/// Rules that apply to every service of every stack; `--json` has their entries too.
-const EVERYWHERE: [&str; 4] = ["label", "order", "loopback", "default-network"];
-
 /// One side of a change, short enough for a line.
 fn brief(value: &serde_json::Value) -> String {
     const MOST: usize = 60;
@@ -93,8 +90,8 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
     }
     out.section("Ports", &ports)?;
     let mut changes = Table::new(&["RULE", "WHERE", "FROM", "TO", "BECAUSE"]);
-    // What is the same in every stack is said once, in the documentation.
-    for change in report.isolation.iter().filter(|change| !EVERYWHERE.contains(&change.rule)) {
+    // `--json` has the others too.
+    for change in report.isolation.iter().filter(|change| sidestack_topology::text::is_told(change)) {
         changes.row([
             change.rule.to_owned(),
             change.path.clone(),

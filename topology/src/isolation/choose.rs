@@ -76,7 +76,9 @@ pub(super) fn network(
     let name = network.name.clone().unwrap_or_else(|| key.to_owned());
     let own = |claims: &mut Claims, rule, reason| {
         claims.at(&["networks", key], rule, reason);
-        rules::network(key, Network { external: false, ..Network::default() }, claims)
+        let network = rules::network(key, Network::default(), claims);
+        claims.at(&["networks", key, "name"], rule, reason);
+        network
     };
     match choice {
         None => {
@@ -84,9 +86,11 @@ pub(super) fn network(
                 "network `{key}` is external (`{name}`): its containers and those of other stacks see each other"
             );
             found.add(&["networks", key], format!("network:{key}"), what, Answer::Choice(&["share", "create"]));
+            fixed(key, services, found);
             networks.insert(key.to_owned(), network);
         }
         Some(NetworkChoice::Share) => {
+            fixed(key, services, found);
             networks.insert(key.to_owned(), network);
         }
         Some(NetworkChoice::Create) => {
@@ -107,6 +111,20 @@ pub(super) fn network(
     }
 }
 
+/// Addresses in a network that is not the stack's: they cannot be moved, and one copy can have each.
+fn fixed(key: &str, services: &BTreeMap<String, Service>, found: &mut Found<'_>) {
+    for (name, service) in services {
+        let joined = service.networks.get(key).and_then(Option::as_ref);
+        for address in ["ipv4_address", "ipv6_address"].iter().filter_map(|kind| joined?.get(*kind)?.as_str()) {
+            let what = format!(
+                "`{name}` fixes the address {address} in the external network `{key}`, which one copy can have"
+            );
+            let path = ["services", name, "networks", key];
+            found.add(&path, format!("{name}:{address}"), what, Answer::Exclusive);
+        }
+    }
+}
+
 /// An external volume by choice; `copies` says what a new one begins with.
 pub(super) fn volume(
     key: &str,
@@ -119,7 +137,9 @@ pub(super) fn volume(
     let name = volume.name.clone().unwrap_or_else(|| key.to_owned());
     let own = |claims: &mut Claims, rule, reason| {
         claims.at(&["volumes", key], rule, reason);
-        rules::volume(key, Volume { external: false, ..Volume::default() }, claims)
+        let volume = rules::volume(key, Volume::default(), claims);
+        claims.at(&["volumes", key, "name"], rule, reason);
+        volume
     };
     match choice {
         None => {

@@ -102,19 +102,27 @@ impl Claims {
         self.claim(pointer(path), rule, reason);
     }
 
-    /// The rule that is on the longest pointer at or above, or the only rule below.
-    fn owner(&self, pointer: &str) -> Option<&Claim> {
+    /// The rule that is on the place itself, on a part of it when it came or went as a whole, or on the longest pointer
+    /// above.
+    fn owner(&self, pointer: &str, whole: bool) -> Option<&Claim> {
+        let below = || {
+            let below = format!("{pointer}/");
+            self.0.range(below.clone()..).next().filter(|(at, _)| at.starts_with(&below)).map(|(_, claim)| claim)
+        };
+        if let Some(claim) = self.0.get(pointer) {
+            return Some(claim);
+        }
+        if whole && let Some(claim) = below() {
+            return Some(claim);
+        }
         let mut above = pointer;
-        loop {
+        while let Some(cut) = above.rfind('/') {
+            above = &above[..cut];
             if let Some(claim) = self.0.get(above) {
                 return Some(claim);
             }
-            let Some(cut) = above.rfind('/') else { break };
-            above = &above[..cut];
         }
-        // A part that came about as a whole is told by whoever put something into it.
-        let below = format!("{pointer}/");
-        self.0.range(below.clone()..).next().filter(|(at, _)| at.starts_with(&below)).map(|(_, claim)| claim)
+        below()
     }
 
     /// What differs between two models, and by whom.
@@ -128,8 +136,10 @@ impl Claims {
         match (from, to) {
             (from, to) if from == to => {}
             (Value::Object(from), Value::Object(to)) => self.keys(from, to, at, changes),
-            (Value::Array(from), Value::Array(to)) if from.len() == to.len() => {
-                for (index, (from, to)) in from.iter().zip(to).enumerate() {
+            (Value::Array(from), Value::Array(to)) if from.len() <= to.len() => {
+                // What is more stands at the end.
+                let from = from.iter().chain(std::iter::repeat(&Value::Null));
+                for (index, (from, to)) in from.zip(to).enumerate() {
                     self.below(&index.to_string(), from, to, at, changes);
                 }
             }
@@ -157,7 +167,7 @@ impl Claims {
         let mut parts = at.split('/').skip(1);
         let service = (parts.next() == Some("services"))
             .then(|| parts.next().unwrap_or_default().replace("~1", "/").replace("~0", "~"));
-        let (rule, reason) = match self.owner(at) {
+        let (rule, reason) = match self.owner(at, from.is_null() || to.is_null()) {
             Some(claim) => (claim.rule, claim.reason.clone()),
             None => (UNEXPLAINED, "no rule says why".to_owned()),
         };
@@ -176,14 +186,15 @@ mod tests {
         claims.at(&["services", "web"], "whole", "w");
         claims.at(&["services", "web", "ports", "0"], "port", "p");
         claims.at(&["networks", "a/b~c", "labels", "x"], "label", "l");
-        let from = json!({"services": {"web": {"ports": [{"published": "80"}], "image": "a", "command": ["x"]}}, "networks": {"a/b~c": {}}, "same": [1, {"x": null}]});
-        let to = json!({"services": {"web": {"ports": [{"published": "20100"}], "image": "b"}}, "networks": {"a/b~c": {"labels": {"x": "1"}}}, "same": [1, {}], "new": 1});
+        let from = json!({"services": {"web": {"ports": [{"published": "80"}], "image": "a", "command": ["x"]}}, "networks": {"a/b~c": {}}, "same": [1, {"x": null}], "more": ["a"]});
+        let to = json!({"services": {"web": {"ports": [{"published": "20100"}], "image": "b"}}, "networks": {"a/b~c": {"labels": {"x": "1"}}}, "same": [1, {}], "more": ["a", "b"], "new": 1});
         let told: Vec<_> =
             claims.differences(&from, &to).into_iter().map(|c| (c.rule, c.service, c.path, c.from, c.to)).collect();
         let web = || Some("web".to_owned());
         assert_eq!(
             told,
             [
+                (UNEXPLAINED, None, "/more/1".to_owned(), Value::Null, json!("b")),
                 ("label", None, "/networks/a~1b~0c/labels".to_owned(), Value::Null, json!({"x": "1"})),
                 (UNEXPLAINED, None, "/new".to_owned(), Value::Null, json!(1)),
                 ("whole", web(), "/services/web/command".to_owned(), json!(["x"]), Value::Null),

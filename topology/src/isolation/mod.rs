@@ -151,7 +151,8 @@ fn told_only(model: &Project, isolated: &Isolated, faults: &mut Vec<Diagnostic>)
     }
     for (key, config) in &model.configs {
         if config.content.as_deref().is_some_and(|content| selves::names(content, &own)) {
-            let message = format!("the config `{key}` names a host port of the stack itself, which differs in every copy");
+            let message =
+                format!("the config `{key}` names a host port of the stack itself, which differs in every copy");
             let fault = Diagnostic::warning(&["configs", key, "content"], message);
             faults.push(fault.hint("let the program read it from a variable, where it is rewritten"));
         }
@@ -164,13 +165,15 @@ pub(crate) fn place(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>
     let map = selves::PortMap::of(plan);
     let keep = Keep(&draft.choices.keep);
     if !map.is_empty() {
+        let (all, none) = (selves::listens(plan), BTreeSet::new());
         for (name, foreign) in &draft.services {
-            let (listens, networks) = (selves::listens(plan, name), selves::networks(plan, name));
+            let networks = selves::networks(plan, name);
+            let listens = all.get(selves::owner(plan, name)).unwrap_or(&none);
             let Some(planned) = plan.services.get_mut(name) else { continue };
             let gateways = selves::gateways(&planned.compose);
             let view = selves::View {
                 map: &map,
-                listens: &listens,
+                listens,
                 from_host: foreign.from_host,
                 gateways: &gateways,
                 networks: &networks,

@@ -236,22 +236,21 @@ fn reason(from: &str, gateways: &[String]) -> &'static str {
     if names.any(|host| from.contains(&host.to_ascii_lowercase())) { INSIDE } else { REASON }
 }
 
-/// Ports on which the container of each service listens, as far as the files tell.
-pub(crate) fn listens(plan: &Plan, name: &str) -> BTreeSet<u16> {
-    // Who shares a network shares its ports.
-    let own = owner(plan, name);
-    let mut ports = BTreeSet::new();
+/// Ports on which containers listen, as far as the files tell, by the service that owns the network: who shares one
+/// shares its ports.
+pub(crate) fn listens(plan: &Plan) -> BTreeMap<String, BTreeSet<u16>> {
+    let mut all: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
     for port in &plan.ports {
-        if owner(plan, &port.publish.service) == own {
-            ports.insert(port.publish.container_port);
+        let owner = owner(plan, &port.publish.service);
+        all.entry(owner.to_owned()).or_default().insert(port.publish.container_port);
+    }
+    for (name, service) in &plan.services {
+        let exposed = super::ports::exposed(&service.compose);
+        if !exposed.is_empty() {
+            all.entry(owner(plan, name).to_owned()).or_default().extend(exposed);
         }
     }
-    for (other, service) in &plan.services {
-        if owner(plan, other) == own {
-            ports.extend(super::ports::exposed(&service.compose));
-        }
-    }
-    ports
+    all
 }
 
 /// Rewrites what is no variable: command, entry point, labels, health check.
@@ -347,8 +346,7 @@ mod tests {
         let gateways = ["box".to_owned()];
         let networks = BTreeSet::from(["default".to_owned(), "other".to_owned()]);
         let map = map();
-        let view =
-            View { map: &map, listens: &listens, from_host: false, gateways: &gateways, networks: &networks };
+        let view = View { map: &map, listens: &listens, from_host: false, gateways: &gateways, networks: &networks };
         let got = rewrite(text, Context { view, command });
         assert_eq!(got.as_deref().unwrap_or(text), expected);
         assert_eq!(got.is_some(), text != expected, "{text}");

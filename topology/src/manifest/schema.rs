@@ -87,7 +87,7 @@ fn stack_keys() -> serde_json::Map<String, Value> {
             json!({
                 "description": "Which services get which resources' client variables, or which variables by name",
                 "type": "object",
-                "additionalProperties": {"anyOf": [texts, {"type": "null"}]},
+                "additionalProperties": {"anyOf": [&texts, {"type": "null"}]},
             }),
         ),
         (
@@ -99,8 +99,47 @@ fn stack_keys() -> serde_json::Map<String, Value> {
                 "additionalProperties": {"$ref": "#/$defs/value"},
             }),
         ),
+        ("isolation", isolation(&texts)),
     ];
     keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn isolation(texts: &Value) -> Value {
+    let mut keep = texts.clone();
+    keep["description"] = json!(
+        "Self-addresses that stay as the files have them: API_URL, web.API_URL, web.command, web.labels.NAME, web"
+    );
+    json!({
+        "description": "What becomes of external networks and volumes, and which self-addresses stay",
+        "type": "object",
+        "properties": {
+            "networks": {
+                "description": "External networks by their keys in the compose files",
+                "type": "object",
+                "additionalProperties": {"anyOf": [
+                    {"description": "share: every service that the files attach stands in it; create: every instance has its own", "enum": ["share", "create"]},
+                    {
+                        "description": "Only these services stand in it; the others have a private one in its place",
+                        "type": "object",
+                        "required": ["share"],
+                        "properties": {"share": {"type": "array", "items": {"type": "string"}}},
+                        "additionalProperties": false,
+                    },
+                    {"type": "null", "description": "In an environment: removes it"},
+                ]},
+            },
+            "volumes": {
+                "description": "External volumes by their keys in the compose files",
+                "type": "object",
+                "additionalProperties": {"anyOf": [
+                    {"description": "share: every instance writes to it; copy: every instance begins with a copy; create: every instance has its own, empty at first", "enum": ["share", "copy", "create"]},
+                    {"type": "null", "description": "In an environment: removes it"},
+                ]},
+            },
+            "keep": keep,
+        },
+        "additionalProperties": false,
+    })
 }
 
 fn resource() -> Value {

@@ -99,3 +99,60 @@ fn a_newer_format_is_refused() {
     assert!(faults[0].message.contains("is not known"), "{}", faults[0]);
     assert!(document("workspace: x\n").resolve("dev").is_err());
 }
+
+#[test]
+fn what_becomes_of_external_things_is_chosen() {
+    let text = "\
+sidestack: 1
+isolation:
+  networks: {proxy: share, edge: {share: [web, api]}, own: create}
+  volumes: {data: copy, shared: share, empty: create}
+  keep: [API_URL, web.healthcheck]
+environments:
+  dev: {}
+  ci:
+    isolation: {volumes: {data: create, shared: null}, keep: api}
+";
+    let dev = document(text).resolve("dev").unwrap().isolation;
+    let edge = NetworkChoice::Edge(vec!["web".to_owned(), "api".to_owned()]);
+    assert_eq!(dev.networks["proxy"], NetworkChoice::Share);
+    assert_eq!((&dev.networks["edge"], &dev.networks["own"]), (&edge, &NetworkChoice::Create));
+    assert_eq!(
+        dev.volumes.values().copied().collect::<Vec<_>>(),
+        [VolumeChoice::Copy, VolumeChoice::Create, VolumeChoice::Share]
+    );
+    assert_eq!(dev.keep, ["API_URL", "web.healthcheck"]);
+    let ci = document(text).resolve("ci").unwrap().isolation;
+    assert_eq!(ci.volumes["data"], VolumeChoice::Create);
+    assert!(!ci.volumes.contains_key("shared"));
+    assert_eq!((ci.keep, ci.networks), (vec!["api".to_owned()], dev.networks.clone()));
+    // It is kept in a revision as it is written, and a manifest without it has no such key.
+    let kept = serde_json::to_value(&dev).unwrap();
+    assert_eq!(kept["networks"]["edge"], serde_json::json!(["web", "api"]));
+    assert_eq!(serde_json::from_value::<IsolationChoices>(kept).unwrap(), dev);
+    assert!(serde_json::to_value(Manifest::default()).unwrap().get("isolation").is_none());
+}
+
+#[test]
+fn a_choice_that_is_none_is_named() {
+    let told = |isolation: &str| {
+        let faults = document(&format!("sidestack: 1\nisolation: {isolation}\n")).resolve("dev").unwrap_err();
+        faults.iter().map(|fault| format!("{}: {}", fault.path.join("."), fault.message)).collect::<Vec<_>>()
+    };
+    for (isolation, expected) in [
+        ("{networks: {proxy: copy}}", "isolation.networks.proxy: `copy` is no choice for `proxy`"),
+        ("{networks: {proxy: [web]}}", "isolation.networks.proxy: a list is no choice for `proxy`"),
+        ("{networks: {proxy: {share: [1]}}}", "isolation.networks.proxy: a mapping is no choice for `proxy`"),
+        (
+            "{networks: {proxy: {share: [web], more: 1}}}",
+            "isolation.networks.proxy: a mapping is no choice for `proxy`",
+        ),
+        ("{volumes: {data: keep}}", "isolation.volumes.data: `keep` is no choice for `data`"),
+        ("{volumes: [data]}", "isolation.volumes: `isolation.volumes` must be a mapping, not a list"),
+        ("{keep: [1]}", "isolation.keep.0: `isolation.keep.0` must be a text, not a number"),
+        ("{network: {}}", "isolation.network: unknown key `network`"),
+        ("share", "isolation: `isolation` must be a mapping, not a text"),
+    ] {
+        assert_eq!(told(isolation), [expected], "{isolation}");
+    }
+}

@@ -161,11 +161,10 @@ pub(crate) fn placement(target: &str, slot: u8, draft: &Draft) -> Placement {
     let mut ports = BTreeMap::new();
     let mut next = 0;
     for publish in &draft.publishes {
-        let key = publish.key();
-        if !ports.contains_key(&key) {
-            ports.insert(key, next);
+        ports.entry(publish.key()).or_insert_with(|| {
             next += publish.replicas.max(1);
-        }
+            next - publish.replicas.max(1)
+        });
     }
     Placement {
         target: sidestack_topology::names::Target {

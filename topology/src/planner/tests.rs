@@ -112,12 +112,15 @@ volumes:
   cache-data: shop_dev_main_cache-data
   db-data: shop_dev_main_db-data
 changed for isolation:
-  web ports.0: 8080 → a leased port (host-port: one host port serves one copy)
+  /services/web/ports/0/published: 8080 → 20303 (host-port: one host port serves one copy)
+  /services/web/ports/1/published: nothing → 20302 (host-port: one host port serves one copy)
+  /services/web/ports/2/published: nothing → 20302 (host-port: one host port serves one copy)
 secrets that Docker will hold in its container config:
   web SECRET = ‹env:S› (from compose compose files)
 ";
     let plan = shop().plan();
-    assert_eq!(plan_text(&plan), expected);
+    let model: Project = serde_json::from_value(shop().model.unwrap()).unwrap();
+    assert_eq!(plan_text(&plan, &isolation::report(&model, &plan)), expected);
     assert_eq!(order(&plan).unwrap(), [vec!["cache", "db", "migrate"], vec!["cache-watch", "web"]]);
 }
 
@@ -381,8 +384,8 @@ fn what_has_no_place_is_refused() {
     );
     assert_eq!(told(&|p| p.ports.retain(|key, _| key != "db/5432/0")), ["no port of the slot is kept for `db/5432/0`"]);
     assert_eq!(
-        told(&|p| p.networks.extend([("front".into(), 9)])),
-        ["network `front` would be number 10 of at most 9 of an instance"]
+        told(&|p| p.networks.extend([("front".into(), 64)])),
+        ["network `front` would be number 65 of at most 64 of an instance"]
     );
     // Without a slot a plan can be shown all the same.
     assert!(told(&|p| p.slot = None).is_empty());

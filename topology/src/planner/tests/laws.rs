@@ -41,7 +41,7 @@ proptest! {
         let stack = shop();
         let text = || {
             let plan = stack.plan_at("shop/dev/main", slot, &[]);
-            (plan_text(&plan), render(&plan, &Images::default()).tree(), graph::dot(&plan))
+            (plan_text(&plan, &[]), render(&plan, &Images::default()).tree(), graph::dot(&plan))
         };
         prop_assert_eq!(text(), text());
     }
