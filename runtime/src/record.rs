@@ -27,6 +27,9 @@ pub(crate) struct Record {
     /// Resources by name: the data format that their volumes have.
     #[serde(default)]
     pub(crate) formats: BTreeMap<String, DataFormat>,
+    /// The Docker daemon that has all this.
+    #[serde(default)]
+    pub(crate) daemon: Option<String>,
 }
 
 /// Which engine wrote a resource's data.
@@ -92,8 +95,8 @@ impl Record {
 
     /// What a removed instance's record says of the data that it left: nothing of its containers is true any more.
     pub(crate) fn inherited(text: &str) -> Self {
-        let Self { volumes, anonymous, formats, copied, .. } = Self::parse(text);
-        Self { volumes, anonymous, formats, copied, ..Self::default() }
+        let Self { volumes, anonymous, formats, copied, daemon, .. } = Self::parse(text);
+        Self { volumes, anonymous, formats, copied, daemon, ..Self::default() }
     }
 
     /// As it is kept.

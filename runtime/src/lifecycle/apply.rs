@@ -77,6 +77,10 @@ impl Session {
     fn apply_inner(&self, held: &mut Held, workspace_id: i64, revision: RevisionNumber, how: &How) -> Result<Applying> {
         let stored = self.store.revision(held.instance.environment, revision)?;
         let first = self.store.last_good(held.instance.id)?.is_none();
+        if held.instance.desired == Desired::Stopped {
+            // It will be started in any case: another daemon is refused before anything is leased.
+            self.right_daemon(&held.instance)?;
+        }
         let mut avoid = BTreeSet::new();
         let mut lost = BTreeSet::new();
         let (mut binds, mut overlaps) = (0, 0);
@@ -414,7 +418,8 @@ impl Session {
         outcome.failure = outcome.failure.take().map(|error| masked(error, &prepared.masker));
         let failure = outcome.failure.clone();
         let before: Vec<String> = record.services.values().flat_map(|service| service.containers.clone()).collect();
-        let record = new_record(record, prepared, decision, &outcome, observed);
+        let record =
+            Record { daemon: Some(daemon.to_owned()), ..new_record(record, prepared, decision, &outcome, observed) };
         // Where Compose ended in the middle, what is gone is not known.
         let known = failure.is_none() || outcome.containers.is_some();
         let stays = |id: &String| record.services.values().any(|service| service.containers.contains(id));
@@ -612,6 +617,13 @@ fn new_record(
                     format: resource.data_format.clone(),
                 },
             );
+        }
+    } else {
+        // Compose ended in the middle: which definition a network has that was to change is not known.
+        for (key, digest) in &mut record.networks {
+            if digests.networks.get(key).is_some_and(|wanted| wanted != digest) {
+                digest.clear();
+            }
         }
     }
     let mut anonymous: BTreeSet<String> = record.anonymous.into_iter().collect();

@@ -13,7 +13,7 @@ mod up;
 
 use std::time::{Duration, Instant};
 
-use sidestack_state::{Instance, Intent, Transition};
+use sidestack_state::{Instance, Intent, StoreError, Transition};
 
 use crate::api::{Description, StepLine, UpReport, UpRequest};
 use crate::decide::Step;
@@ -49,11 +49,14 @@ impl Session {
     pub(crate) fn hold(&self, instance: &Instance, verb: &str, limit: Duration) -> Result<Held> {
         let (lock, waited) = self.lock(instance, verb, limit)?;
         // Whoever held it may have changed or removed the instance.
-        let read = self.store.instance_by_id(instance.id);
-        if read.is_err() {
-            let _ = std::fs::remove_file(lock.path());
-        }
-        let instance = read.map_err(|error| Error::from(error).about(&instance.target))?;
+        let instance = match self.store.instance_by_id(instance.id) {
+            Err(StoreError::NotFound { .. }) => {
+                let _ = std::fs::remove_file(lock.path());
+                let message = format!("{} was removed by another command", instance.target);
+                return Err(Error::new(Kind::NotFound, "not-found", message).hint("`sidestack up` makes it anew"));
+            }
+            read => read.map_err(|error| Error::from(error).about(&instance.target))?,
+        };
         let interrupted = self.store.intents_of(instance.id)?;
         for intent in &interrupted {
             self.note(format!(
@@ -153,9 +156,14 @@ impl Session {
             let endpoint = self.endpoint()?;
             let message =
                 format!("{} lives on another Docker daemon ({known}) than `{}`", instance.target, endpoint.host);
+            let hint = if instance.revived && instance.revision.is_none() {
+                "the data that its removed namesake left is there: choose that one with --context or DOCKER_HOST, or start empty here with `sidestack up --fresh`"
+            } else {
+                "choose the right one with --context or DOCKER_HOST"
+            };
             return Err(Error::new(Kind::Conflict, "wrong-daemon", message)
                 .detail(format!("this one was chosen since {}", endpoint.rule))
-                .hint("choose the right one with --context or DOCKER_HOST")
+                .hint(hint)
                 .about(&instance.target));
         }
         Ok(daemon.id)

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
-use sidestack_state::{Desired, Instance};
+use sidestack_state::{Desired, Instance, Store, StoreError};
 use sidestack_topology::names::{InstanceName, Target};
 
 use super::stop::LOCK;
@@ -30,10 +30,25 @@ impl Session {
             Err(error) if error.kind == Kind::NotFound => return self.rm_gone(words, volumes, error),
             Err(error) => return Err(error),
         };
-        match self.hold(&instance, "rm", LOCK) {
+        self.rm_instance(&instance, volumes)
+    }
+
+    fn rm_instance(&self, instance: &Instance, volumes: bool) -> Result<Done> {
+        match self.hold(instance, "rm", LOCK) {
             Ok(held) => self.remove_held(&held, volumes),
-            Err(error) if error.code == REMOVED => Ok(Done { changed: true, ..self.rm_gone(words, volumes, error)? }),
+            Err(error) if error.code == REMOVED => Ok(Done { changed: true, ..self.left_behind(instance, volumes)? }),
+            // Another `rm` was faster.
+            Err(error) if error.kind == Kind::NotFound && self.is_gone(instance)? => {
+                self.left_behind(instance, volumes)
+            }
             Err(error) => Err(error),
+        }
+    }
+
+    fn is_gone(&self, instance: &Instance) -> Result<bool> {
+        match self.store.instance_by_id(instance.id) {
+            Err(StoreError::NotFound { .. }) => Ok(true),
+            read => Ok(read.map(|_| false)?),
         }
     }
 
@@ -54,27 +69,46 @@ impl Session {
         if tombstone.is_none() && !was && name != InstanceName::main() && spot.instance.is_some() {
             return Err(error);
         }
-        let target =
-            Target { workspace: spot.workspace.name, environment: spot.environment.name, instance: name.clone() };
-        let mut done = Done { target, changed: false, kept: Vec::new(), removed: Vec::new() };
-        let Some(tombstone) = tombstone else { return Ok(done) };
-        let engine = self.engine()?;
-        let install = self.store.install_id();
-        let mut found = observe::Observed::default();
-        self.wait(observe::complete(engine, install, &tombstone.uid, &mut found, None))?;
-        let names: Vec<String> = found.volumes.into_iter().map(|volume| volume.name).collect();
-        if !volumes || names.is_empty() {
-            done.kept = names;
+        let target = Target { workspace: spot.workspace.name, environment: spot.environment.name, instance: name };
+        self.left(spot.environment.id, &target, volumes)
+    }
+
+    /// What a removed instance left: it is told, or removed too.
+    pub(super) fn left_behind(&self, instance: &Instance, volumes: bool) -> Result<Done> {
+        self.left(instance.environment, &instance.target, volumes)
+    }
+
+    fn left(&self, environment: i64, target: &Target, volumes: bool) -> Result<Done> {
+        let name = &target.instance;
+        let mut done = Done { target: target.clone(), changed: false, kept: Vec::new(), removed: Vec::new() };
+        let Some(tombstone) = self.store.tombstone(environment, name)? else { return Ok(done) };
+        if !volumes {
+            let install = self.store.install_id();
+            let mut found = observe::Observed::default();
+            self.wait(observe::complete(self.engine()?, install, &tombstone.uid, &mut found, None))?;
+            done.kept = found.volumes.into_iter().map(|volume| volume.name).collect();
             return Ok(done);
         }
-        self.wait(async {
-            let removals = names.iter().map(|name| async move { Ok::<(), Error>(engine.remove_volume(name).await?) });
-            try_join_all(removals).await.map(drop)
-        })?;
-        self.store.forget_tombstone(spot.environment.id, &name)?;
-        done.changed = true;
-        done.removed = names;
-        Ok(done)
+        // As an instance that takes the data over: so it is locked, can be seen, and is
+        // finished by the next command when this one is killed.
+        let made = self.store.atomically(|store| {
+            let made = store.create_instance(environment, name, None, name.revision().is_some())?;
+            lives_with_its_data(store, &made)?;
+            Ok(made)
+        });
+        let made = match made {
+            // Somebody else takes it over in the same moment.
+            Err(StoreError::Exists { .. }) => {
+                let Some(other) = self.store.instance(environment, name)? else { return Ok(done) };
+                return self.rm_instance(&other, true);
+            }
+            made => made?,
+        };
+        let held = self.hold(&made, "rm", LOCK)?;
+        self.remove_held(&held, true).map_err(|error| match self.take_back(&held) {
+            Ok(()) => error,
+            Err(second) => error.detail(second.message),
+        })
     }
 
     /// Removes a held instance.
@@ -204,4 +238,14 @@ impl Session {
         let text = last.or(self.store.inherited_record(instance.id)?);
         Ok(text.map(|text| Record::parse(&text).anonymous).unwrap_or_default())
     }
+}
+
+/// An instance that took data over lives on the daemon that has it.
+pub(super) fn lives_with_its_data(store: &Store, made: &Instance) -> Result<(), StoreError> {
+    let record = store.inherited_record(made.id)?;
+    let daemon = record.and_then(|text| Record::parse(&text).daemon);
+    if daemon.is_some() {
+        store.set_daemon(made.id, daemon.as_deref())?;
+    }
+    Ok(())
 }

@@ -30,18 +30,19 @@ impl Session {
         let held = match self.hold(&instance, "stop", LOCK) {
             Err(error) if error.code == REMOVED => {
                 self.note(error.message);
-                return Ok(Done { target: instance.target, changed: true, kept: Vec::new(), removed: Vec::new() });
+                return Ok(Done { changed: true, ..self.left_behind(&instance, false)? });
             }
             held => held?,
         };
         let instance = &held.instance;
+        // Another daemon has nothing of it, which says nothing about the right one.
+        self.right_daemon(instance)?;
         let alive: Vec<Container> = self.containers(instance)?.into_iter().filter(|c| c.status.is_alive()).collect();
         let mut done = Done { target: instance.target.clone(), changed: false, kept: Vec::new(), removed: Vec::new() };
         if alive.is_empty() && instance.desired == Desired::Stopped && held.interrupted.is_empty() {
             return Ok(done);
         }
         done.changed = true;
-        self.right_daemon(instance)?;
         self.store.begin_intent(instance.id, "stop", "")?;
         self.store.set_desired(instance.id, Desired::Stopped)?;
         self.halt(instance, &alive, grace).map_err(|error| error.about(&instance.target))?;
@@ -59,11 +60,12 @@ impl Session {
         let held = match self.hold(&instance, "down", LOCK) {
             Err(error) if error.code == REMOVED => {
                 self.note(error.message);
-                return Ok(Done { target: instance.target, changed: true, kept: Vec::new(), removed: Vec::new() });
+                return Ok(Done { changed: true, ..self.left_behind(&instance, volumes)? });
             }
             held => held?,
         };
         let instance = &held.instance;
+        self.right_daemon(instance)?;
         let mut done = Done { target: instance.target.clone(), changed: false, kept: Vec::new(), removed: Vec::new() };
         let found = self.everything(instance)?;
         let nothing =
@@ -73,7 +75,6 @@ impl Session {
             return Ok(done);
         }
         done.changed = true;
-        self.right_daemon(instance)?;
         self.store.begin_intent(instance.id, "down", if volumes { "volumes" } else { "" })?;
         self.store.set_desired(instance.id, Desired::Stopped)?;
         let alive: Vec<Container> = found.containers.iter().filter(|c| c.status.is_alive()).cloned().collect();

@@ -7,6 +7,7 @@ use sidestack_state::{Environment, Instance, Scope, StoreError, Workspace};
 use sidestack_topology::names::{InstanceName, RevisionNumber};
 
 use super::apply::How;
+use super::remove::lives_with_its_data;
 use super::{Held, unchanged};
 use crate::api::{Place, TargetWords, UpReport, UpRequest};
 use crate::error::{Error, Kind, Result};
@@ -23,8 +24,10 @@ struct Subject {
     checkout: Option<PathBuf>,
     /// Stays at its revision.
     pinned: bool,
-    /// One more of its folder, to be made by this call.
+    /// One more of its folder.
     additional: bool,
+    /// To be made by this call or not at all.
+    anew: bool,
     /// It was made by this call.
     made: bool,
     /// Why it runs this revision.
@@ -43,7 +46,7 @@ impl Session {
         let mut subject = self.subject(request)?;
         let limit = request.timeout.max(Duration::from_secs(10));
         let mut held = self.hold_or_make(&mut subject, request, limit)?;
-        if held.waited && !subject.additional {
+        if held.waited && !subject.anew {
             // Whoever held the lock may have applied newer files than those that were read before.
             let now = self.subject(request)?;
             if now.name == subject.name {
@@ -100,7 +103,7 @@ impl Session {
             let instance = self.find_or_make(subject, request)?;
             match self.hold(&instance, "up", limit) {
                 Err(error) if error.kind == Kind::NotFound && tries < 5 => {}
-                Ok(held) if instance.revived => {
+                Ok(held) if instance.revived && instance.revision.is_none() => {
                     self.note(format!(
                         "{} takes over the data that its removed namesake left (`--fresh` would not)",
                         instance.target
@@ -113,9 +116,10 @@ impl Session {
     }
 
     /// An instance that was refused before anything of it was made leaves no trace.
-    fn take_back(&self, held: &Held) -> Result<()> {
+    pub(super) fn take_back(&self, held: &Held) -> Result<()> {
         let now = self.store.instance_by_id(held.instance.id)?;
-        let never = now.revision.is_none() && self.store.last_applied(now.id)?.is_none();
+        let begun = now.revision.is_some() || !self.store.intents_of(now.id)?.is_empty();
+        let never = !begun && self.store.last_applied(now.id)?.is_none();
         if never && self.store.variables(Scope::Instance(now.id))?.is_empty() {
             self.store.remove_instance(now.id, now.revived)?;
             let _ = std::fs::remove_file(held.lock.path());
@@ -196,6 +200,8 @@ impl Session {
             (None, Place::Beside) => (InstanceName::of_revision(number), true),
             (None, Place::New(name)) => (self.new_name(&committed.environment, name.as_deref())?, false),
         };
+        let anew = matches!(request.place, Place::New(_));
+        let additional = existing.is_some_and(|instance| instance.additional);
         let cause = if committed.new { format!("{number} is new") } else { format!("the files are {number}") };
         Ok(Subject {
             workspace: committed.workspace,
@@ -205,7 +211,8 @@ impl Session {
             name,
             checkout: Some(checkout.folder),
             pinned,
-            additional: matches!(request.place, Place::New(_)),
+            additional: additional || anew,
+            anew,
             made: false,
             cause,
         })
@@ -227,7 +234,8 @@ impl Session {
             name: instance.target.instance.clone(),
             checkout: instance.checkout.clone(),
             pinned: true,
-            additional: false,
+            additional: instance.additional,
+            anew: false,
             made: false,
             cause: format!("it stays at {revision}"),
         })
@@ -262,6 +270,8 @@ impl Session {
             return Err(Error::new(Kind::Usage, "pinned", format!("instance `{name}` stays at its revision"))
                 .hint(format!("`sidestack up @{revision}` runs {revision} beside it")));
         }
+        let anew = matches!(request.place, Place::New(_));
+        let additional = existing.as_ref().is_some_and(|instance| instance.additional);
         let seen = self.store.sightings(stored.id)?;
         let checkout = existing
             .and_then(|instance| instance.checkout)
@@ -275,7 +285,8 @@ impl Session {
             name,
             checkout,
             pinned,
-            additional: matches!(request.place, Place::New(_)),
+            additional: additional || anew,
+            anew,
             made: false,
             cause: format!("{revision} was asked for"),
         })
@@ -332,7 +343,7 @@ impl Session {
     fn find_or_make(&self, subject: &mut Subject, request: &UpRequest) -> Result<Instance> {
         let environment = subject.environment.id;
         for _ in 0..200 {
-            let ours = !subject.additional || subject.made;
+            let ours = !subject.anew || subject.made;
             if let Some(found) = self.store.instance(environment, &subject.name)?.filter(|_| ours) {
                 return Ok(found);
             }
@@ -346,6 +357,7 @@ impl Session {
                 if subject.additional {
                     store.set_additional(made.id, true)?;
                 }
+                lives_with_its_data(store, &made)?;
                 Ok(made)
             });
             match (made, &request.place) {
