@@ -89,9 +89,12 @@ impl Session {
             std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value))).collect();
         let folder = match &options.folder {
             Some(folder) => folder.clone(),
-            None => std::env::current_dir().map_err(|cause| {
-                Error::new(Kind::Failed, "folder", format!("the current folder cannot be read: {cause}"))
-            })?,
+            // One that was deleted under the shell's feet is still where a person stands: what names its target needs
+            // no folder, and everything else says that there is none.
+            None => std::env::current_dir().unwrap_or_else(|_| {
+                let named = env.get("PWD").map(PathBuf::from).filter(|folder| folder.is_absolute());
+                named.unwrap_or_else(|| PathBuf::from("."))
+            }),
         };
         let store = Store::open(&home(&env)?)?;
         let reactor = tokio::runtime::Builder::new_current_thread()

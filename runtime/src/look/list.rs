@@ -188,8 +188,7 @@ impl Folders {
         if let Some(known) = self.known.get(folder) {
             return known.clone();
         }
-        let branch = source::checkout(folder).ok().and_then(|checkout| checkout.repository?.branch);
-        let found = (branch, !folder.is_dir());
+        let found = (source::branch(folder), !folder.is_dir());
         self.known.insert(folder.to_owned(), found.clone());
         found
     }

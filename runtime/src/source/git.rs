@@ -119,6 +119,11 @@ pub fn instance_name(checkout: &Checkout) -> InstanceName {
     }
 }
 
+/// The branch that a folder is on now, whether or not there is a stack in it.
+pub fn branch(folder: &Path) -> Option<String> {
+    repository(&fs::canonicalize(folder).ok()?)?.branch
+}
+
 /// Whether tracked files differ from the commit, as `git status` has it. `None` when git is absent, fails, or takes
 /// longer than `limit`.
 pub async fn dirty(repository: &Repository, limit: Duration) -> Option<bool> {

@@ -19,6 +19,10 @@ pub const INSTALL_LABEL: &str = "dev.sidestack.install";
 /// The label that says which instance an object belongs to.
 pub const INSTANCE_LABEL: &str = "dev.sidestack.instance-id";
 
+/// The label that names the external networks and volumes of a container. Compose compares services by the keys of
+/// what they use, so a container would stay where it is when its key means another object from now on.
+const EXTERNAL_LABEL: &str = "dev.sidestack.external";
+
 /// The labels of every container, network and volume.
 fn labels(placement: &Placement) -> BTreeMap<String, String> {
     let target = &placement.target;
@@ -243,6 +247,17 @@ pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
             own("services", name);
         }
     }
+    for (name, external) in external(plan) {
+        plan.claims.at(&["services", &name, "labels", EXTERNAL_LABEL], "label", "it says what it uses of others");
+        let Some(service) = plan.services.get_mut(&name) else { continue };
+        service.compose.labels.insert(EXTERNAL_LABEL.to_owned(), external);
+    }
+    let claims = &mut plan.claims;
+    let mut own = |kind: &str, name: &str| {
+        for label in labels.keys() {
+            claims.at(&[kind, name, "labels", label], "label", "it says to which instance this belongs");
+        }
+    };
     for (key, network) in plan.networks.iter_mut().filter(|(_, network)| !network.external) {
         network.name = Some(format!("{project}_{key}"));
         network.labels.extend(labels.clone());
@@ -253,6 +268,28 @@ pub(super) fn finish(draft: &Draft, plan: &mut Plan) {
         volume.labels.extend(labels.clone());
         own("volumes", key);
     }
+}
+
+/// The external networks and volumes of each service that has some, as text.
+fn external(plan: &Plan) -> BTreeMap<String, String> {
+    let networks = plan.networks.iter().filter(|(_, network)| network.external);
+    let networks: BTreeMap<&str, &str> =
+        networks.map(|(key, network)| (key.as_str(), network.name.as_deref().unwrap_or(key))).collect();
+    let volumes = plan.volumes.iter().filter(|(_, volume)| volume.external);
+    let volumes: BTreeMap<&str, &str> =
+        volumes.map(|(key, volume)| (key.as_str(), volume.name.as_deref().unwrap_or(key))).collect();
+    let mut found = BTreeMap::new();
+    for (name, service) in &plan.services {
+        let joined = service.compose.networks.keys().filter_map(|key| networks.get(key.as_str()));
+        let mounts = service.compose.volumes.iter().filter(|mount| mount.kind == "volume");
+        let mounted = mounts.filter_map(|mount| volumes.get(mount.source.as_deref()?));
+        let texts: BTreeSet<String> =
+            joined.map(|name| format!("network:{name}")).chain(mounted.map(|name| format!("volume:{name}"))).collect();
+        if !texts.is_empty() {
+            found.insert(name.clone(), texts.into_iter().collect::<Vec<_>>().join(" "));
+        }
+    }
+    found
 }
 
 /// Each mapping of the files gets its lease: a range for several containers, the file's own port beside it.
@@ -410,3 +447,64 @@ pub fn network_keys(draft: &Draft) -> Vec<String> {
 
 /// How many networks an instance can have. Docker's own pools hold fewer, unless subnets are given.
 pub const MAX_NETWORKS: u16 = 64;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::fixtures::{manifest, modules, placement};
+    use super::super::{Input, draft, place};
+    use crate::compose::Project;
+    use crate::isolation;
+    use crate::placeholder::CHECKOUT;
+
+    #[test]
+    fn files_that_are_elsewhere_are_mounted_from_there_and_reported() {
+        let at = |name: &str| format!("{CHECKOUT}/{name}");
+        let model: Project = serde_json::from_value(json!({
+            "services": {"web": {
+                "image": "w",
+                "volumes": [
+                    {"type": "volume", "source": "data", "target": "/data"},
+                    {"type": "bind", "source": at("cert.pem"), "target": "/cert.pem"},
+                    {"type": "bind", "source": at("src"), "target": "/src"}
+                ],
+                "secrets": [{"source": "s"}],
+                "configs": [{"source": "c"}],
+                "environment": {"CERT": at("cert.pem")}
+            }},
+            "volumes": {"data": {}},
+            "secrets": {"s": {"file": at("s.txt")}},
+            "configs": {"c": {"file": at("c.conf")}}
+        }))
+        .unwrap();
+        let (manifest, modules) = (manifest(""), modules());
+        let (draft, _) = draft(Input { model: Some(&model), ..Input::new(&manifest, &modules) });
+        let mut files: Vec<&str> = draft.mounted_files().collect();
+        files.sort_unstable();
+        assert_eq!(files, [at("c.conf"), at("cert.pem"), at("s.txt"), at("src")]);
+        let mut placement = placement("shop/dev/x", 3, &draft);
+        let borrowed = ["cert.pem", "s.txt", "c.conf"].map(|name| (at(name), format!("/main/{name}")));
+        placement.borrowed = borrowed.into();
+        let (plan, faults) = place(&draft, &placement, &[]);
+        assert!(faults.is_empty(), "{faults:?}");
+        let web = &plan.services["web"].compose;
+        let sources: Vec<&str> = web.volumes.iter().filter_map(|mount| mount.source.as_deref()).collect();
+        assert_eq!(sources, ["data", "/main/cert.pem", "/src/shop/src"]);
+        assert_eq!(plan.file_objects.secrets["s"].file.as_deref(), Some("/main/s.txt"));
+        assert_eq!(plan.file_objects.configs["c"].file.as_deref(), Some("/main/c.conf"));
+        // A value is no file that is mounted.
+        assert_eq!(web.environment["CERT"].as_deref(), Some("/src/shop/cert.pem"));
+        let told: Vec<(String, String)> = isolation::report(&model, &plan)
+            .into_iter()
+            .filter(|change| change.rule == "main-worktree")
+            .map(|change| (change.path, change.to.as_str().unwrap_or_default().to_owned()))
+            .collect();
+        let expected = [
+            ("/configs/c/file", "/main/c.conf"),
+            ("/secrets/s/file", "/main/s.txt"),
+            ("/services/web/volumes/1/source", "/main/cert.pem"),
+        ];
+        assert_eq!(told, expected.map(|(path, to)| (path.to_owned(), to.to_owned())));
+    }
+}

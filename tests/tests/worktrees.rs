@@ -1,0 +1,180 @@
+//! Worktrees of one repository: each has an instance and code of its own, and what git does not track is not missing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sidestack_tests::{World, containers, docker_is_there, http_get};
+
+const COMPOSE: &str = r#"services:
+  web:
+    image: busybox:stable
+    command: ["httpd", "-f", "-p", "8080", "-h", "/www"]
+    stop_grace_period: 0s
+    ports: ["8080"]
+    env_file: app.env
+    environment: {LEVEL: "${LEVEL:-none}", DB_PASSWORD: "${DB_PASSWORD:-none}"}
+    volumes: ["./www:/www:ro", "./cert.pem:/cert.pem:ro", "data:/data"]
+    configs: [{source: c, target: /c.conf}]
+    secrets: [s]
+volumes: {data: {}}
+configs: {c: {file: ./c.conf}}
+secrets: {s: {file: ./secret.txt}}
+"#;
+
+/// Files that git ignores, in the main worktree alone.
+const UNTRACKED: [(&str, &str); 5] = [
+    (".env", "LEVEL=from-dotenv\nDB_PASSWORD=canary-dotenv\n"),
+    ("app.env", "PLAIN=from-env-file\nAPP_TOKEN=canary-env-file\n"),
+    ("secret.txt", "canary-secret-file"),
+    ("cert.pem", "a certificate"),
+    ("c.conf", "a config"),
+];
+
+fn git(folder: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=trunk"])
+        .args(args)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A repository whose stack needs files that git ignores.
+fn repository() -> World {
+    let world = World::with(&[
+        ("compose.yaml", COMPOSE),
+        ("www/index.html", "trunk\n"),
+        (".gitignore", "*.env\n.env\n*.pem\nsecret.txt\nc.conf\n"),
+    ]);
+    for (name, text) in UNTRACKED {
+        world.write(name, text);
+    }
+    git(&world.folder(), &["init", "-q"]);
+    commit(&world.folder(), "one");
+    world
+}
+
+fn commit(folder: &Path, message: &str) {
+    git(folder, &["add", "."]);
+    git(folder, &["commit", "-qm", message]);
+}
+
+/// What a file of a container holds, or its variables.
+fn inside(world: &World, target: &str, words: &[&str]) -> String {
+    world.run([&["exec", "-i", target, "web", "--"][..], words].concat()).ok().stdout.trim().to_owned()
+}
+
+fn page(world: &World, target: &str) -> String {
+    http_get(&world.address(target, "web", 8080), "/index.html").unwrap_or_default().trim().to_owned()
+}
+
+/// The line of `ls` of one instance.
+fn listed(world: &World, folder: &Path, instance: &str) -> serde_json::Value {
+    let all = world.run_in(folder, ["ls", "--json"]).ok().json();
+    let rows = all["instances"].as_array().unwrap();
+    rows.iter().find(|row| row["instance"] == instance).unwrap_or_else(|| panic!("{instance} in {all:#}")).clone()
+}
+
+#[test]
+fn two_worktrees_run_at_once_with_what_git_does_not_track() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = repository();
+    let main = world.folder();
+    let linked = world.root().join("linked");
+    git(&main, &["worktree", "add", "-q", "-b", "prices", linked.to_str().unwrap()]);
+    std::fs::write(linked.join("www/index.html"), "prices\n").unwrap();
+    commit(&linked, "two");
+
+    world.run(["up"]).ok();
+    let ran = world.run_in(&linked, ["up"]).ok();
+    for (name, _) in UNTRACKED {
+        let note = format!("this worktree has no `{name}`, which git does not track: the main worktree's is used");
+        assert_eq!(ran.stderr.matches(&note).count(), 1, "{name} in\n{}", ran.stderr);
+    }
+    for target in ["main", "prices"] {
+        let environment = inside(&world, target, &["env"]);
+        for line in
+            ["LEVEL=from-dotenv", "DB_PASSWORD=canary-dotenv", "PLAIN=from-env-file", "APP_TOKEN=canary-env-file"]
+        {
+            assert!(environment.lines().any(|one| one == line), "{line} of {target} in\n{environment}");
+        }
+        for (path, text) in
+            [("/cert.pem", "a certificate"), ("/run/secrets/s", "canary-secret-file"), ("/c.conf", "a config")]
+        {
+            assert_eq!(inside(&world, target, &["cat", path]), text, "{path} of {target}");
+        }
+    }
+    assert_eq!((page(&world, "main"), page(&world, "prices")), ("trunk".into(), "prices".into()));
+    let revision = |instance: &str| listed(&world, &main, instance)["revision"].clone();
+    assert_eq!(revision("main"), revision("prices"), "only the code differs, which is mounted");
+    assert_eq!(git(&linked, &["status", "--porcelain", "--ignored"]), "", "nothing was written to the worktree");
+    // Nothing to do, and nothing is said again.
+    let again = world.run_in(&linked, ["up"]).ok().says("nothing was to do");
+    assert!(!again.stderr.contains("this worktree has no"), "{}", again.stderr);
+
+    // `plan` tells it too.
+    let plan = world.run_in(&linked, ["plan", "--json"]).ok().json();
+    let isolation = plan["isolation"].as_array().unwrap();
+    assert!(isolation.iter().all(|change| change["rule"] != "unexplained"), "{isolation:#?}");
+    assert_eq!(isolation.iter().filter(|change| change["rule"] == "main-worktree").count(), 3, "{isolation:#?}");
+
+    // A change in the main worktree reaches the other by `up`, a file of its own goes before.
+    world.write("app.env", "PLAIN=changed\nAPP_TOKEN=canary-env-file\n");
+    std::fs::write(linked.join("cert.pem"), "its own\n").unwrap();
+    world.run_in(&linked, ["up"]).ok();
+    assert!(inside(&world, "prices", &["env"]).contains("PLAIN=changed"));
+    assert_eq!(inside(&world, "prices", &["cat", "/cert.pem"]), "its own");
+    assert_eq!(inside(&world, "main", &["cat", "/cert.pem"]), "a certificate");
+}
+
+#[test]
+fn branch_and_folder_are_those_of_now_and_a_deleted_worktree_is_cleaned_up_from_anywhere() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = repository();
+    let main = world.folder();
+    let (one, two) = (world.root().join("one"), world.root().join("two"));
+    for (folder, branch) in [(&one, "alpha"), (&two, "beta")] {
+        git(&main, &["worktree", "add", "-q", "-b", branch, folder.to_str().unwrap()]);
+        world.run_in(folder, ["up"]).ok();
+    }
+    assert_eq!(listed(&world, &main, "alpha")["branch"], "alpha");
+    git(&one, &["checkout", "-q", "-b", "gamma"]);
+    let row = listed(&world, &two, "alpha");
+    assert_eq!((&row["branch"], &row["folder_missing"]), (&"gamma".into(), &false.into()), "the branch of now");
+    // Without a compose file it is a folder on a branch all the same.
+    std::fs::remove_file(one.join("compose.yaml")).unwrap();
+    assert_eq!(listed(&world, &two, "alpha")["branch"], "gamma");
+
+    std::fs::remove_dir_all(&one).unwrap();
+    let row = listed(&world, &main, "alpha");
+    assert_eq!((&row["branch"], &row["folder_missing"]), (&serde_json::Value::Null, &true.into()), "{row:#}");
+    assert_eq!(row["state"], "running");
+    let text = world.run(["ls"]).ok().stdout;
+    assert!(text.lines().any(|line| line.contains("alpha") && line.contains("(gone)")), "{text}");
+
+    // From another worktree by its name, from anywhere by its full one, also where the folder was.
+    let full = |instance: &str| format!("{}/dev/{instance}", world.workspace);
+    world.run_in(&two, ["rm", "alpha", "--volumes"]).ok();
+    assert!(containers(&world.project("alpha")).is_empty());
+    let mut shell = Command::new("sh");
+    let program = sidestack_tests::program();
+    let script = format!("rm -rf \"$PWD\"; exec {} rm {} --volumes", program.display(), full("beta"));
+    let like = world.command([""; 0]);
+    shell.args(["-c", &script]).current_dir(&two).env_clear();
+    shell.envs(like.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    world.run_in(world.root(), ["describe", &full("beta")]).exits(3);
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+    let all = world.run(["ls", "--json"]).ok().json();
+    assert!(all["instances"].as_array().unwrap().is_empty(), "{all:#}");
+}
