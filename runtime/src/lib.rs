@@ -32,6 +32,7 @@ mod sharing;
 pub mod source;
 mod target;
 mod tree;
+mod whereabouts;
 
 pub use error::{Error, Kind, Result};
 pub use session::{Options, Session, cancel, home};

@@ -22,7 +22,7 @@ use crate::engine::compose::Compose;
 use crate::error::{Error, Kind, Result};
 use crate::report::{Event, Reporter};
 use crate::secrets::Resolver;
-use crate::source::{self, Checkout};
+use crate::source;
 
 /// Set by the first Ctrl-C, for the stretches in which no reactor listens.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
@@ -220,14 +220,6 @@ impl Session {
 
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
-    }
-
-    /// The checkout that the command stands in.
-    ///
-    /// # Errors
-    /// When there is no stack at or above the folder.
-    pub fn checkout(&self) -> Result<Checkout> {
-        Ok(source::checkout(&self.folder)?)
     }
 
     /// What finds the values of secrets for a checkout's folder.

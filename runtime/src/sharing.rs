@@ -13,7 +13,7 @@ use sidestack_topology::manifest::{IsolationChoices, NetworkChoice, VolumeChoice
 use sidestack_topology::plan::{Answer, Shared};
 use sidestack_topology::planner::Draft;
 
-use crate::api::{Chosen, Trusted};
+use crate::api::{Chosen, Trusted, UpRequest};
 use crate::error::{Error, Kind, Result};
 use crate::revise::{content_of, drafted};
 use crate::session::Session;
@@ -138,7 +138,7 @@ impl Session {
     /// # Errors
     /// An item that the files do not have; a wrong stack.
     pub fn trust(&self, environment: Option<&str>, items: &[String], withdraw: bool) -> Result<Vec<Trusted>> {
-        let checkout = self.checkout()?;
+        let checkout = self.checkout_to_read(&UpRequest::default())?;
         let reading = crate::revise::Reading { environment, ..Default::default() };
         let committed = self.commit(&checkout, reading, None)?;
         let workspace = committed.workspace.id;

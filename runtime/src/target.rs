@@ -11,7 +11,6 @@ use sidestack_topology::names::{EnvironmentName, InstanceName, RevisionNumber, W
 use crate::api::TargetWords;
 use crate::error::{Error, Kind, Result};
 use crate::session::Session;
-use crate::source::{self, Checkout};
 
 impl TargetWords {
     /// Reads `shop/dev/main`, `demo/main`, `r3`, `@r2`, `main@r1`.
@@ -52,12 +51,6 @@ pub(crate) struct Spot {
 }
 
 impl Session {
-    /// The workspace of the current folder, when the store has it.
-    pub(crate) fn here(&self) -> Result<Option<(Checkout, Workspace)>> {
-        let Ok(checkout) = source::checkout(&self.folder) else { return Ok(None) };
-        Ok(self.store.workspace_by_identity(&checkout.identity)?.map(|workspace| (checkout, workspace)))
-    }
-
     /// The environment of a workspace that is meant when none is named.
     fn default_environment(&self, workspace: &Workspace) -> Result<Environment> {
         let all = self.store.environments(workspace.id)?;

@@ -22,6 +22,7 @@ use crate::record::Record;
 use crate::revise::{content_of, drafted, model_of, workspace_name};
 use crate::session::Session;
 use crate::source;
+use crate::whereabouts::reads_nothing;
 
 impl Session {
     /// What `up` would do.
@@ -46,6 +47,7 @@ impl Session {
     fn foresee(&self, request: &UpRequest) -> Result<(Instance, PlanReport)> {
         let words = &request.target;
         if let Some(revision) = words.revision {
+            reads_nothing(request, "a revision")?;
             let spot = self.spot(words)?;
             let stored = self.store.revision(spot.environment.id, revision)?;
             let name = match (&spot.instance, &request.place) {
@@ -65,8 +67,8 @@ impl Session {
         }
         let named = if words.parts.is_empty() { None } else { Some(self.instance(words)?) };
         let checkout = match named.as_ref().and_then(|instance| instance.checkout.as_ref()) {
-            Some(folder) => source::checkout(folder)?,
-            None => self.checkout()?,
+            Some(folder) => self.checkout_of(folder, request)?,
+            None => self.checkout_to_read(request)?,
         };
         let environment =
             named.as_ref().map(|instance| instance.target.environment.to_string()).or(words.environment.clone());

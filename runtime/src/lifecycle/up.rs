@@ -13,6 +13,7 @@ use crate::api::{Place, TargetWords, UpReport, UpRequest};
 use crate::error::{Error, Kind, Result};
 use crate::session::Session;
 use crate::source::{self, Checkout};
+use crate::whereabouts::reads_nothing;
 
 /// What `up` is about, before anything is locked.
 struct Subject {
@@ -173,19 +174,18 @@ impl Session {
     fn subject(&self, request: &UpRequest) -> Result<Subject> {
         let words = &request.target;
         if let Some(revision) = words.revision {
+            reads_nothing(request, "a revision")?;
             return self.at_revision_subject(words, revision, request);
         }
         let named = !words.parts.is_empty();
         let existing = if named { Some(self.instance(words)?) } else { None };
         if let Some(instance) = existing.as_ref().filter(|instance| instance.pinned) {
+            reads_nothing(request, "an instance that stays at its revision")?;
             return self.pinned_subject(instance);
         }
         let checkout = match existing.as_ref().and_then(|instance| instance.checkout.as_ref()) {
-            Some(folder) => source::checkout(folder).map_err(|error| {
-                Error::from(error)
-                    .hint("its folder is gone or holds no stack; `sidestack start` runs its last revision")
-            })?,
-            None => self.checkout()?,
+            Some(folder) => self.checkout_of(folder, request)?,
+            None => self.checkout_to_read(request)?,
         };
         let environment = match &existing {
             Some(instance) => Some(instance.target.environment.to_string()),

@@ -39,9 +39,7 @@ impl Session {
             (Some((_, workspace)), false) => self.store.instances_of(workspace.id)?,
             (None, false) => {
                 // A stack that was never started has nothing to list; no stack at all is an error.
-                source::checkout(&self.folder).map_err(|error| {
-                    Error::from(error).hint("`sidestack ls --all` lists those of the whole machine")
-                })?;
+                self.checkout().map_err(|error| error.hint("`sidestack ls --all` lists those of the whole machine"))?;
                 Vec::new()
             }
         };

@@ -82,7 +82,24 @@ pub fn checkout(start: &Path) -> Result<Checkout, SourceError> {
             looked_for: format!("`{}` nor `{}`", manifest::FILE, DEFAULT_FILES.join("` nor `")),
         });
     };
-    let folder = folder.to_owned();
+    made(folder.to_owned(), repository)
+}
+
+/// The checkout of exactly this folder, whether or not it has a file of a known name: files may be named otherwise.
+///
+/// # Errors
+/// [`SourceError::Io`] when it does not exist.
+pub fn checkout_at(folder: &Path) -> Result<Checkout, SourceError> {
+    let canonical = fs::canonicalize(folder).map_err(|cause| SourceError::Io {
+        action: "find the folder",
+        path: folder.to_owned(),
+        cause,
+    })?;
+    let repository = repository(&canonical);
+    made(canonical, repository)
+}
+
+fn made(folder: PathBuf, repository: Option<Repository>) -> Result<Checkout, SourceError> {
     if folder.to_str().is_none() {
         return Err(SourceError::NotUtf8(folder));
     }
