@@ -170,6 +170,14 @@ fn p21_another_daemon_is_refused_by_every_verb() {
     // Its ports are let go of where it lives.
     world.run(["up", "away", "--move-ports"]).ok();
     assert_ne!(instance(&world, "away").slot.map(|lease: Lease| lease.slot), Some(slot));
+
+    // Nor is anything claimed for what would be started.
+    world.run(["down"]).ok();
+    world.write("compose.yaml", &KEEPER.replace("    stop_grace", "    ports: [\"18080:80\"]\n    stop_grace"));
+    recorder.is_another_daemon(&world);
+    recorder.take();
+    refused(&["up"]);
+    assert_eq!(store(&world).own_ports(instance(&world, "main").id).unwrap(), BTreeSet::new());
 }
 
 /// A world with an instance of its own for each round, and the way to stop a command in its middle.
