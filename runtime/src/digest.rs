@@ -78,7 +78,8 @@ pub(crate) fn of_plan(plan: &Plan, rendered: &Rendered, secrets: &Secrets, key: 
         let text = serde_json::to_string(network).unwrap_or_default();
         digests.networks.insert(key_of.clone(), keyed(key, &[&text]));
     }
-    for (key_of, volume) in &plan.volumes {
+    // Of a volume that is somebody else's only the name counts, and that stands in a label of who mounts it.
+    for (key_of, volume) in plan.volumes.iter().filter(|(_, volume)| !volume.external) {
         let text = serde_json::to_string(volume).unwrap_or_default();
         digests.volumes.insert(key_of.clone(), keyed(key, &[&text]));
     }

@@ -131,7 +131,12 @@ pub(crate) async fn complete(
         let wanted: BTreeSet<&str> = own_nets.into_iter().filter_map(|(_, network)| network.name.as_deref()).collect();
         let kept: BTreeSet<&str> = own_vols.into_iter().filter_map(|(_, volume)| volume.name.as_deref()).collect();
         // Those of others must be there; Compose would find out in the middle.
-        let copied = plan.copies.iter().map(|(key, name)| ("volume", key.clone(), name.clone()));
+        let there = |key: &str| {
+            let name = plan.volumes.get(key).and_then(|volume| volume.name.as_deref());
+            volumes.iter().any(|volume| Some(volume.name.as_str()) == name)
+        };
+        let copied = plan.copies.iter().filter(|(key, _)| !there(key));
+        let copied = copied.map(|(key, name)| ("volume", key.clone(), name.clone()));
         let outer_nets =
             outer_nets.into_iter().map(|(key, network)| ("network", key, network.name.as_ref().unwrap_or(key)));
         let outer_vols =

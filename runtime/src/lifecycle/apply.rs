@@ -607,7 +607,8 @@ fn new_record(
     }
     if made {
         record.networks = digests.networks.clone();
-        record.volumes = digests.volumes.clone();
+        // A volume that is not used for now stays in Docker, and is taken up again.
+        record.volumes.extend(digests.volumes.clone());
         for (name, resource) in &plan.resources {
             record.formats.insert(
                 name.to_string(),
