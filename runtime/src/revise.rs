@@ -48,6 +48,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) environment: Option<&'a str>,
     /// The folder that the command is run in.
     pub(crate) from: Option<&'a Path>,
+    /// An instance was named, which has a folder of its own.
+    pub(crate) named: bool,
     pub(crate) files: &'a [PathBuf],
     pub(crate) profiles: &'a [String],
     pub(crate) env_files: &'a [PathBuf],
@@ -68,7 +70,8 @@ impl Reading<'_> {
     /// target, has its own folder's.
     fn base(&self, checkout: &Checkout) -> PathBuf {
         let from = self.from.and_then(|from| std::fs::canonicalize(from).ok());
-        from.filter(|from| from.starts_with(&checkout.folder)).unwrap_or_else(|| checkout.folder.clone())
+        let from = from.filter(|from| !self.named || from.starts_with(&checkout.folder));
+        from.unwrap_or_else(|| checkout.folder.clone())
     }
 
     fn key(&self, checkout: &Checkout) -> String {
@@ -246,6 +249,7 @@ impl Session {
             profiles: stack.profiles.clone(),
             ..Content::default()
         };
+        stack.diagnostics = faults;
         Ok((stack, content))
     }
 

@@ -130,6 +130,16 @@ pub(crate) struct Exec {
     pub(crate) command: Vec<String>,
 }
 
+/// `compose`.
+#[derive(Debug, Args)]
+pub(crate) struct Compose {
+    #[command(flatten)]
+    pub(crate) inside: Inside,
+    /// The compose command, such as `ps`, and what belongs to it
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
 /// `shell`.
 #[derive(Debug, Args)]
 pub(crate) struct Shell {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use act::{Down, On, Plan, Remove, Restart, Source, Start, Stop, Trust, Up, Where};
-pub(crate) use look::{Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why};
+pub(crate) use look::{Compose, Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why};
 pub(crate) use other::{Catalog, CatalogCommand, Completions, GraphKind, Init};
 pub(crate) use variables::{Env, Format, Secret, SecretCommand, Set, Unset, Vantage};
 
@@ -118,6 +118,8 @@ pub(crate) enum Command {
     Exec(Exec),
     /// Open a shell in a service's container
     Shell(Shell),
+    /// Run a plain compose command that only looks
+    Compose(Compose),
     /// Open a service in the browser, or print its address
     Open(Open),
     /// Wait until an instance is ready
@@ -164,6 +166,7 @@ impl Command {
             Self::Events(_) => "events",
             Self::Exec(_) => "exec",
             Self::Shell(_) => "shell",
+            Self::Compose(_) => "compose",
             Self::Open(_) => "open",
             Self::Wait(_) => "wait",
             Self::Stop(_) => "stop",

@@ -63,6 +63,7 @@ pub(crate) fn run(cli: &Cli, out: &Output) -> Result<u8, Stop> {
         Command::Events(args) => streams::events(&context, args),
         Command::Exec(args) => streams::exec(&context, args),
         Command::Shell(args) => streams::shell(&context, args),
+        Command::Compose(args) => streams::compose(&context, args),
         Command::Open(args) => look::open(&context, args),
         Command::Wait(args) => act::wait(&context, args),
         Command::Stop(args) => act::stop(&context, args),

@@ -1,4 +1,4 @@
-//! `logs`, `events`, `exec`, `shell`.
+//! `logs`, `events`, `exec`, `shell`, `compose`.
 
 use std::io::IsTerminal;
 
@@ -107,8 +107,15 @@ pub(super) fn shell(context: &Context<'_>, args: &args::Shell) -> Result<u8, Sto
     run(context, &args.inside, &options)
 }
 
-/// The command's own exit code.
+pub(super) fn compose(context: &Context<'_>, args: &args::Compose) -> Result<u8, Stop> {
+    passed_on(context.session()?.compose_look(&context.target(args.inside.target.as_ref()), &args.args)?)
+}
+
 fn run(context: &Context<'_>, inside: &args::Inside, options: &ExecOptions) -> Result<u8, Stop> {
-    let code = context.session()?.exec(&context.target(inside.target.as_ref()), options)?;
+    passed_on(context.session()?.exec(&context.target(inside.target.as_ref()), options)?)
+}
+
+/// The command's own exit code.
+fn passed_on(code: i32) -> Result<u8, Stop> {
     u8::try_from(code).map_err(|_| Error::new(Kind::Failed, "exec", format!("the command ended with {code}")).into())
 }

@@ -205,6 +205,24 @@ impl Compose {
         }
     }
 
+    /// Runs Compose on our own standard streams, with the terminal when there is one, and gives its exit code. It is
+    /// in our own process group: a Ctrl-C at the terminal is for it. The call's limit does not hold.
+    pub fn attended(&self, call: &ComposeCall) -> Result<i32, EngineError> {
+        let mut command = std::process::Command::new(&self.binary);
+        command.args(call.arguments()).env_clear().envs(call.child_environment(&self.host));
+        command.envs(OF_TERMINALS.iter().filter_map(|key| Some((key, call.environment.get(*key)?))));
+        if matches!(call.files, ComposeInput::Stdin(_)) {
+            command.stdin(Stdio::piped());
+        }
+        command.current_dir(if call.project_directory.is_dir() { &call.project_directory } else { Path::new("/") });
+        let mut child = command.spawn().map_err(|e| self.not_run(&e))?;
+        if let (Some(mut stdin), ComposeInput::Stdin(bytes)) = (child.stdin.take(), &call.files) {
+            // It reads all of it before it prints; one that fails early does not, and its exit code tells.
+            let _ = std::io::Write::write_all(&mut stdin, bytes);
+        }
+        Ok(code(child.wait().map_err(|e| self.not_run(&e))?))
+    }
+
     fn spawn(
         &self,
         call: &ComposeCall,
@@ -375,6 +393,9 @@ const STEERING: [&str; 26] = [
 /// Compose takes `COMPOSE_*` out of a stack's env files, unless its environment has it: with a
 /// value of these that it cannot read it gives up. What is here is what it does by itself.
 const SETTLED: [(&str, &str); 2] = [("COMPOSE_PARALLEL_LIMIT", "-1"), ("COMPOSE_ANSI", "never")];
+
+/// What a program that prints to a terminal needs to know of it.
+const OF_TERMINALS: [&str; 4] = ["TERM", "COLUMNS", "LINES", "NO_COLOR"];
 
 /// What of an environment Compose may see: home, search path, Docker's own configuration folder,
 /// proxies, locale. `DOCKER_HOST`, `COMPOSE_*`, `LD_*` and everything unknown stay out.

@@ -109,6 +109,7 @@ impl Session {
         Reading {
             environment,
             from: Some(&self.folder),
+            named: !request.target.parts.is_empty(),
             files: &request.files,
             profiles: &request.profiles,
             env_files: &request.env_files,

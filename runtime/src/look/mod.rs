@@ -5,6 +5,7 @@
 //! looking at many costs no planning; see [`crate::record`].
 
 mod assign;
+mod compose;
 mod connection;
 mod describe;
 mod events;

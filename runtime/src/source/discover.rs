@@ -14,6 +14,7 @@ use sidestack_topology::diagnostic::Diagnostic;
 
 use super::habits::listed_files;
 use super::inputs::Inputs;
+use super::raw::clean;
 
 /// What Compose looks for, first wins.
 pub(super) const DEFAULT_FILES: [&str; 4] =
@@ -84,8 +85,7 @@ fn named<'a>(
 ) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for name in names {
-        // `components` drops `./`, so that a path has one spelling.
-        let path: PathBuf = folder.join(name).components().collect();
+        let path = clean(&folder.join(name));
         let at = inputs.needed(&path);
         inputs.watch(&at);
         if at.is_file() {

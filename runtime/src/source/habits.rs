@@ -10,6 +10,7 @@ use sidestack_topology::diagnostic::Diagnostic;
 
 use super::ReadRequest;
 use super::inputs::Inputs;
+use super::raw::clean;
 use super::variables::{Dotenv, load};
 
 /// Variables that choose files and profiles; `.env` may hold them too.
@@ -45,7 +46,7 @@ pub(super) fn chosen(
     let files: Vec<PathBuf> = match named.as_slice() {
         [] if disabled => Vec::new(),
         [] => vec![folder.join(".env")],
-        named => named.iter().map(|file| request.base.join(file)).collect(),
+        named => named.iter().map(|file| clean(&request.base.join(file))).collect(),
     };
     let mut env = load(files.iter().rev().map(|path| (path.clone(), false)), request.checkout, inputs, names, faults);
     for (name, path) in named.iter().zip(&files).filter(|(_, path)| !env.iter().any(|file| file.path == **path)) {
