@@ -52,6 +52,18 @@ impl Session {
         draft: &Draft,
     ) -> Result<()> {
         self.tell_same_files(instance, workspace_id, draft)?;
+        self.refuse_sharing(instance, workspace_id, stored, draft)
+    }
+
+    /// The same in the transaction in which the instance becomes one that runs: of two that begin at once, each would
+    /// else see the other as one that does not.
+    pub(crate) fn refuse_sharing(
+        &self,
+        instance: &Instance,
+        workspace_id: i64,
+        stored: &Revision,
+        draft: &Draft,
+    ) -> Result<()> {
         if draft.shared.iter().all(|shared| shared.answer == Answer::Agreed) {
             return Ok(());
         }
@@ -359,9 +371,9 @@ mod tests {
         let data = shared("volume:data", Answer::Choice(&["share"]));
         let net = shared("network:edge", Answer::Choice(&["share"]));
         let beside = shared("web:../data", Answer::ConsentHere);
-        let own = [socket.clone(), data.clone(), net.clone(), beside.clone()];
+        let own = [socket, data.clone(), net.clone(), beside.clone()];
         let items = |all: Vec<&Shared>| all.into_iter().map(|s| s.item.clone()).collect::<Vec<_>>();
-        assert_eq!(items(common(&own, &[other.clone()], false, true)), ["web:/var/run/docker.sock"]);
+        assert_eq!(items(common(&own, std::slice::from_ref(&other), false, true)), ["web:/var/run/docker.sock"]);
         assert!(common(&own, &[other], false, false).is_empty());
         // Data is shared also with one that stands still, a network is not.
         assert_eq!(items(common(&own, &[data, net], false, false)), ["volume:data"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sidestack_tests::{COPIES, Copies, Hunt, docker_is_there, stack};
+use sidestack_tests::{COPIES, Copies, HTTPD, Hunt, docker_is_there, stack};
 
 const JOINED: &str = r#"services:
   web:
@@ -59,7 +59,25 @@ fn namespaces_of_other_services() {
         let named = copies.exec(copy, "named", &["cat", "/shared/id"]);
         assert_eq!(copies.exec(copy, "by-name", &["cat", "/shared/id"]), named);
     }
-    copies.world.run(["restart", "-i", "main"]).ok();
+    let together = |copies: &Copies| {
+        let id = copies.get("main", "web", "/id");
+        for service in ["sidecar", "by-name"] {
+            assert_eq!(copies.exec("main", service, &["wget", "-qO-", "http://localhost:8080/id"]), id, "{service}");
+        }
+        assert!(copies.exec("main", "watcher", &["ps"]).contains("httpd -f -p 8080"));
+    };
+    for words in [&["restart", "-i", "main"][..], &["restart", "-i", "main", "web"]] {
+        copies.world.run(words).ok();
+        together(&copies);
+    }
+    // Whoever stands in a container that is made anew follows it.
+    copies.world.write(
+        "compose.yaml",
+        &joined.replace("ipc: shareable", "ipc: shareable\n    environment: {NEW: \"1\"}").replace("@httpd@", HTTPD),
+    );
+    copies.world.run(["up", "main", "--no-own-ports"]).ok();
+    assert_eq!(copies.env("main", "web")["NEW"], "1");
+    together(&copies);
     copies.go_one_by_one(|copies, copy| {
         assert_eq!(
             copies.exec(copy, "sidecar", &["wget", "-qO-", "http://localhost:8080/id"]),

@@ -4,6 +4,7 @@
 //! compare, and what `why` answers from.
 
 mod healing;
+mod joined;
 mod steps;
 
 #[cfg(test)]
@@ -149,10 +150,29 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
             decision.settled.insert(name.clone());
         }
     }
+    let there: Vec<&Container> =
+        observed.containers.iter().filter(|container| !gone.contains(container.id.as_str())).collect();
+    let again = joined::made_anew(desired, known, &there, &create);
+    for (name, cause) in &again {
+        decision.settled.remove(name);
+        let own: Vec<&Container> =
+            there.iter().copied().filter(|container| container.service.as_deref() == Some(name)).collect();
+        unpause(name, &own, &mut decision.steps);
+        after.retain(|step| step.scheduled() != Some(name));
+        after.push(Step::Start { service: name.clone(), cause: cause.clone() });
+    }
+    for (service, cause) in joined::started_again(plan, &there, &after) {
+        decision.settled.remove(&service);
+        after.retain(|step| step.scheduled() != Some(&service));
+        after.push(Step::Restart { service, cause });
+    }
     if !create.is_empty() {
         decision.steps.extend(copies(plan, observed, known));
         decision.steps.push(Step::WriteTree { cause: "what is handed to Compose changed".to_owned() });
         decision.steps.push(Step::Create { services: create });
+    }
+    if !again.is_empty() {
+        decision.steps.push(Step::Recreate { services: again.into_iter().collect() });
     }
     for network in stale_networks(plan, observed) {
         decision.steps.push(network);

@@ -66,6 +66,11 @@ pub enum Step {
         /// Services, each with its reason.
         services: Vec<(String, String)>,
     },
+    /// Let Compose make containers anew that it would leave as they are.
+    Recreate {
+        /// Services, each with its reason.
+        services: Vec<(String, String)>,
+    },
     /// Start a service's containers once its dependencies are met, and wait.
     Start {
         /// The service.
@@ -102,7 +107,7 @@ impl Step {
             | Self::Start { cause, .. }
             | Self::Restart { cause, .. }
             | Self::Await { cause, .. } => cause.clone(),
-            Self::Create { services } => {
+            Self::Create { services } | Self::Recreate { services } => {
                 services.iter().map(|(service, cause)| format!("{service}: {cause}")).collect::<Vec<_>>().join("; ")
             }
         }
@@ -130,9 +135,10 @@ impl fmt::Display for Step {
             Self::RemoveNetwork { name, .. } => write!(f, "remove network {name}"),
             Self::Unpause { service, .. } => write!(f, "unpause {service}"),
             Self::CopyVolume { key, from, .. } => write!(f, "copy volume {from} to {key}"),
-            Self::Create { services } => {
+            Self::Create { services } | Self::Recreate { services } => {
                 let names: Vec<&str> = services.iter().map(|(service, _)| service.as_str()).collect();
-                write!(f, "create {}", names.join(", "))
+                let verb = if matches!(self, Self::Create { .. }) { "create" } else { "recreate" };
+                write!(f, "{verb} {}", names.join(", "))
             }
             Self::Start { service, .. } => write!(f, "start {service}"),
             Self::Restart { service, .. } => write!(f, "restart {service}"),

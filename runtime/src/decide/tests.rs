@@ -318,6 +318,59 @@ fn what_a_killed_recreate_left_is_healed() {
     assert!(text.contains("start web: it was created and never started"), "{text}");
 }
 
+fn joined() -> serde_json::Value {
+    json!({"services": {
+        "web": {"image": "app", "ports": [{"target": 80, "published": "80"}]},
+        "sidecar": {"image": "x", "network_mode": "service:web", "ports": []},
+        "watcher": {"image": "x", "pid": "service:sidecar"},
+        "files": {"image": "x", "volumes_from": ["web:ro"]},
+        "other": {"image": "x"},
+    }})
+}
+
+#[test]
+fn who_stands_in_a_container_follows_it() {
+    let mut world = World::settled(joined());
+    assert_eq!(world.text(), "");
+    world.record.services.get_mut("web").unwrap().digest = "other".to_owned();
+    let text = world.text();
+    let expected = [
+        "create web: web: its definition changed",
+        "recreate files, sidecar, watcher: files: the container of web, whose volumes it uses, is made anew; \
+         sidecar: the container of web, whose network it uses, is made anew; \
+         watcher: the container of sidecar, whose processes it uses, is made anew",
+        "start web: its definition changed",
+        "start files: the container of web, whose volumes it uses, is made anew",
+        "start sidecar: the container of web, whose network it uses, is made anew",
+        "start watcher: the container of sidecar, whose processes it uses, is made anew",
+    ];
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
+    assert_eq!(world.decide().settled, ["other".to_owned()].into());
+    // One that changed too is made anew by Compose, after what it joins.
+    world.record.services.get_mut("sidecar").unwrap().digest = "other".to_owned();
+    let text = world.text();
+    assert!(text.contains("create sidecar, web: ") && text.contains("recreate files, watcher: "), "{text}");
+}
+
+#[test]
+fn who_stands_in_a_container_is_restarted_with_it() {
+    let mut world = World::settled(joined());
+    world.restart.insert("web".to_owned());
+    let expected = "restart web: asked for
+restart sidecar: the container of web, whose network it uses, is started again
+restart watcher: the container of sidecar, whose processes it uses, is started again
+";
+    assert_eq!(world.text(), expected);
+    world.restart.clear();
+    world.container("web").status = Status::Exited(1);
+    world.container("watcher").status = Status::Exited(137);
+    let expected = "start watcher: it exited with 137
+start web: it exited with 1
+restart sidecar: the container of web, whose network it uses, is started again
+";
+    assert_eq!(world.text(), expected);
+}
+
 #[test]
 fn a_restart_is_a_restart() {
     let mut world = World::settled(stack());

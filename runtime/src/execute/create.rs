@@ -40,7 +40,7 @@ fn mask_output(lock: &InstanceLock, mark: u64, masker: &Masker) -> std::io::Resu
 }
 
 impl<E: Engine> Execution<'_, E> {
-    pub(super) async fn create(&self, services: &[(String, String)]) -> Result<()> {
+    pub(super) async fn create(&self, services: &[(String, String)], anew: bool) -> Result<()> {
         let Some(compose) = self.compose else {
             return Err(Error::new(
                 Kind::Failed,
@@ -67,13 +67,16 @@ impl<E: Engine> Execution<'_, E> {
             args.extend(["--progress", "quiet"]);
         }
         args.push("create");
-        if self.build {
+        if anew {
+            args.push("--force-recreate");
+        }
+        if self.build && !anew {
             args.push("--build");
         }
-        if self.pull {
+        if self.pull && !anew {
             args.extend(["--pull", "always"]);
         }
-        if count < self.plan.services.len() {
+        if anew || count < self.plan.services.len() {
             args.extend(services.iter().map(|(service, _)| service.as_str()));
         }
         let mut call = ComposeCall::new(&self.plan.project, directory, ComposeInput::Stdin(model.into_bytes()), &args);

@@ -130,9 +130,9 @@ impl<E: Engine> Execution<'_, E> {
                     self.copy_volume(key, from, to, *again).await?;
                     outcome.copied.insert(to.clone());
                 }
-                Step::Create { services } => {
+                Step::Create { services } | Step::Recreate { services } => {
                     self.before_recreate(services).await?;
-                    self.create(services).await?;
+                    self.create(services, matches!(step, Step::Recreate { .. })).await?;
                     let all = observe::containers(self.engine, self.install, &self.plan.placement.instance_id).await?;
                     self.all_created(services, &all)?;
                     outcome.containers = Some(all);

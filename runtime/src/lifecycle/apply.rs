@@ -379,13 +379,19 @@ impl Session {
         how: &How,
     ) -> Result<Applying> {
         let instance = &held.instance;
-        let compose = if decision.steps.iter().any(|step| matches!(step, Step::Create { .. })) {
+        let compose = if decision.steps.iter().any(|step| matches!(step, Step::Create { .. } | Step::Recreate { .. })) {
             Some(self.compose()?)
         } else {
             None
         };
         // One transaction, so one wait for the disk.
         self.store.atomically(|store| -> Result<()> {
+            let draft = &prepared.planned.draft;
+            if !draft.shared.is_empty() {
+                let workspace = store.workspace(&instance.target.workspace)?.id;
+                let stored = store.revision(instance.environment, revision)?;
+                self.refuse_sharing(instance, workspace, &stored, draft)?;
+            }
             store.begin_intent(instance.id, how.verb, &revision.to_string())?;
             store.set_desired(instance.id, Desired::Running)?;
             store.set_revision(instance.id, revision)?;
@@ -554,7 +560,9 @@ fn new_record(
         .steps
         .iter()
         .flat_map(|step| match step {
-            Step::Create { services } => services.iter().map(|(service, _)| service.as_str()).collect(),
+            Step::Create { services } | Step::Recreate { services } => {
+                services.iter().map(|(service, _)| service.as_str()).collect()
+            }
             _ => Vec::new(),
         })
         .collect();
