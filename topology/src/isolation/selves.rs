@@ -59,7 +59,7 @@ impl PortMap {
 }
 
 /// Whose network a service stands in.
-fn owner<'a>(plan: &'a Plan, name: &'a str) -> &'a str {
+pub(crate) fn owner<'a>(plan: &'a Plan, name: &'a str) -> &'a str {
     let mode = plan.services.get(name).and_then(|service| service.compose.network_mode.as_deref());
     mode.and_then(|mode| mode.strip_prefix("service:")).unwrap_or(name)
 }
