@@ -17,6 +17,9 @@ use super::interpolate::{expand, is_name, mentions};
 /// Files that lead to each other without end stop here.
 const MAX_FILES: usize = 1_000;
 
+/// Entries of `environment` as they are written, by service and name.
+pub(super) type Entries = BTreeMap<String, BTreeMap<String, String>>;
+
 /// What the texts say.
 #[derive(Debug, Default)]
 pub(super) struct Raw {
@@ -24,6 +27,8 @@ pub(super) struct Raw {
     pub(super) mentions: BTreeSet<String>,
     /// Whether a text holds an interpolation.
     pub(super) interpolates: bool,
+    /// The services' `environment`, where nothing but the files themselves says what it is.
+    pub(super) entries: Option<Entries>,
     /// Those that a service's own part mentions.
     pub(super) service_mentions: BTreeMap<String, BTreeSet<String>>,
     /// `env_file`s of services.
@@ -61,7 +66,8 @@ pub(super) fn explore(
     lookup: &dyn Fn(&str) -> Option<String>,
     inputs: &mut Inputs,
 ) -> Raw {
-    let mut explorer = Explorer { lookup, inputs, raw: Raw::default(), seen: BTreeSet::new() };
+    let raw = Raw { entries: Some(Entries::new()), ..Raw::default() };
+    let mut explorer = Explorer { lookup, inputs, raw, seen: BTreeSet::new() };
     for file in files {
         explorer.file(file, project_directory);
     }
@@ -99,6 +105,7 @@ impl Explorer<'_> {
             Err(fault) => {
                 // Further files may be named in it.
                 self.inputs.sound = false;
+                self.raw.entries = None;
                 if yaml::is_over_budget(&fault) {
                     self.raw.faults.push(fault);
                 } else {
@@ -108,6 +115,10 @@ impl Explorer<'_> {
             }
         };
         let Value::Object(root) = root else { return };
+        // Only Compose knows what comes of these tags and of files that lead to others.
+        if ["!reset", "!override"].iter().any(|tag| text.contains(tag)) || root.contains_key("include") {
+            self.raw.entries = None;
+        }
         for include in list(root.get("include")) {
             self.include(include, base);
         }
@@ -146,6 +157,14 @@ impl Explorer<'_> {
     }
 
     fn service(&mut self, name: &str, service: &Value, base: &Path) {
+        if !self
+            .raw
+            .entries
+            .as_mut()
+            .is_some_and(|entries| lay_over(entries.entry(name.to_owned()).or_default(), service))
+        {
+            self.raw.entries = None;
+        }
         for part in with_merged(service) {
             if let Some(Value::Object(extends)) = part.get("extends") {
                 for path in self.paths(extends.get("file"), base) {
@@ -186,6 +205,31 @@ impl Explorer<'_> {
             }
         }
         paths
+    }
+}
+
+/// Lays a service's `environment` over what earlier files say of it. Whether that is all that decides what it is.
+fn lay_over(entries: &mut BTreeMap<String, String>, service: &Value) -> bool {
+    if service.get("extends").is_some() || service.get("<<").is_some() {
+        return false;
+    }
+    let mut lay = |key: &str, text: Option<&str>| match text {
+        Some(text) => drop(entries.insert(key.to_owned(), text.to_owned())),
+        None => drop(entries.remove(key)),
+    };
+    match service.get("environment") {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(map)) => {
+            map.iter().for_each(|(key, value)| lay(key, value.as_str()));
+            !map.contains_key("<<")
+        }
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).all(|item| {
+            let (key, text) = item.split_once('=').map_or((item, None), |(key, text)| (key, Some(text)));
+            lay(key, text);
+            // A name that is interpolated is known to Compose alone.
+            !key.contains('$')
+        }),
+        Some(_) => false,
     }
 }
 

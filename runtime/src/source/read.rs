@@ -232,11 +232,11 @@ async fn compose(
         user_host.map(|host| Compose::new(compose.binary(), host.unwrap_or_else(|| DEFAULT_HOST.to_owned())));
     let compose = elsewhere.as_ref().unwrap_or(compose);
     let failed = |error: crate::engine::EngineError| SourceError::Compose(error.to_string());
-    // Beside each other, so that the texts cost no time of their own.
-    let (output, texts) = if raw.interpolates {
+    // What the files do not say themselves is asked beside it, so that it costs no time of its own.
+    let (output, asked) = if raw.interpolates && raw.entries.is_none() {
         let texts = ComposeCall { args: templates::ARGS.map(str::to_owned).to_vec(), ..call.clone() };
         let (output, texts) = futures_util::join!(compose.capture(&call), compose.capture(&texts));
-        (output.map_err(failed)?, Some(texts))
+        (output.map_err(failed)?, texts.ok().and_then(|texts| templates::printed(&texts)))
     } else {
         (compose.capture(&call).await.map_err(failed)?, None)
     };
@@ -265,12 +265,13 @@ async fn compose(
     digester.binds(&model);
     stack.memo = digester.new;
     stack.notes = notes(&stack.inputs.borrowed, checkout);
-    if let Some(texts) = texts {
-        let seen = Seen { sources: &sources, settled: &values, maker: &maker };
-        match templates::of(texts.as_ref().ok(), &model, &seen) {
-            Some(found) => (stack.templates, stack.interpolation) = found,
-            None => faults.push(templates::unknown()),
+    match raw.entries.as_ref().or(asked.as_ref()) {
+        Some(entries) => {
+            let seen = Seen { sources: &sources, settled: &values, maker: &maker };
+            (stack.templates, stack.interpolation) = templates::of(entries, &model, &seen);
         }
+        None if raw.interpolates => faults.push(templates::unknown()),
+        None => {}
     }
     faults.extend(unheard_of(request.profiles, &model));
     stack.profiles = model.profiles_among(&stack.profiles);

@@ -1,8 +1,8 @@
 //! Entries of `environment` as the files have them, so that a variable that is set later reaches the entries that
 //! interpolate it.
 //!
-//! Compose itself says what an entry is after all includes, extensions, merges and overrides, by `config
-//! --no-interpolate`. What that prints differs between versions (whether `env_file`s are already in it, whether dollars
+//! Where the files lead to no others, an entry is what the last of them says. Elsewhere Compose itself says what it is
+//! after all includes, extensions and tags, by `config --no-interpolate`. What that prints differs between versions (whether `env_file`s are already in it, whether dollars
 //! are doubled, lists or mappings), and includes may have values of their own. So nothing is believed that does not
 //! prove itself: a template is kept only when it gives the very value that Compose's own interpolation gave.
 
@@ -15,6 +15,7 @@ use sidestack_topology::interpolate::Template;
 use sidestack_topology::revision::{Interpolation, Templates};
 
 use super::model::{Maker, is_refused};
+use super::raw::Entries;
 use super::variables::Sources;
 use crate::engine::compose::ComposeOutput;
 
@@ -39,25 +40,26 @@ impl Seen<'_> {
     }
 }
 
-/// The templates of a model, and the values of the names in them. `None` when Compose could not tell.
-pub(super) fn of(
-    printed: Option<&ComposeOutput>,
-    model: &Project,
-    seen: &Seen<'_>,
-) -> Option<(Templates, Interpolation)> {
-    let printed = printed.filter(|printed| printed.code == 0)?;
-    let root: Value = serde_json::from_slice(&printed.stdout).ok()?;
+/// The entries that Compose printed; `None` when it could not tell.
+pub(super) fn printed(output: &ComposeOutput) -> Option<Entries> {
+    let root: Value = serde_json::from_slice(&output.stdout).ok().filter(|_| output.code == 0)?;
+    let services = root["services"].as_object().into_iter().flatten();
+    Some(services.map(|(name, service)| (name.clone(), entries(&service["environment"]))).collect())
+}
+
+/// The templates of a model, and the values of the names in them.
+pub(super) fn of(written: &Entries, model: &Project, seen: &Seen<'_>) -> (Templates, Interpolation) {
     let mut templates = Templates::new();
     let mut interpolation = Interpolation::new();
     for (name, service) in &model.services {
-        for (key, text) in entries(&root["services"][name.as_str()]["environment"]) {
+        for (key, text) in written.get(name).into_iter().flatten() {
             let Some(Some(known)) = service.environment.get(key) else { continue };
             let Some((text, values)) = proven(text, known, seen) else { continue };
-            templates.entry(name.clone()).or_default().insert(key.to_owned(), text);
+            templates.entry(name.clone()).or_default().insert(key.clone(), text);
             interpolation.extend(values);
         }
     }
-    Some((templates, interpolation))
+    (templates, interpolation)
 }
 
 /// The warning when Compose could not tell.
@@ -69,10 +71,11 @@ pub(super) fn unknown() -> Diagnostic {
 }
 
 /// Text by name; of several of one name the last, which counts for Compose too.
-fn entries(environment: &Value) -> BTreeMap<&str, &str> {
+fn entries(environment: &Value) -> BTreeMap<String, String> {
+    let owned = |(key, text): (&str, &str)| (key.to_owned(), text.to_owned());
     match environment {
-        Value::Object(map) => map.iter().filter_map(|(key, text)| Some((key.as_str(), text.as_str()?))).collect(),
-        Value::Array(items) => items.iter().filter_map(|item| item.as_str()?.split_once('=')).collect(),
+        Value::Object(map) => map.iter().filter_map(|(key, text)| Some(owned((key, text.as_str()?)))).collect(),
+        Value::Array(items) => items.iter().filter_map(|item| item.as_str()?.split_once('=').map(owned)).collect(),
         _ => BTreeMap::new(),
     }
 }

@@ -113,24 +113,66 @@ fn merges_extensions_and_includes_are_composes_own() {
 }
 
 #[test]
-fn a_stack_without_interpolations_asks_compose_once() {
+fn compose_is_asked_for_the_texts_only_where_the_files_do_not_say_them() {
     let Some(compose) = installed_compose() else { return };
-    let mut site = Site::new(&[("compose.yaml", "services: {a: {image: x, environment: {A: \"a$$b\"}}}\n")]);
+    let mut site = Site::new(&[("lib.yaml", "services: {b: {image: b, environment: {L: \"${B:-c}\"}}}\n")]);
     let script = format!(
-        "#!/bin/sh\necho call >> \"$0.calls\"\ncase \"$*\" in *--no-interpolate*) echo 'unknown flag: --no-interpolate' >&2; exit 16;; esac\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\necho \"$*\" >> \"$0.calls\"\ncase \"$*\" in *--no-interpolate*) echo 'unknown flag: --no-interpolate' >&2; exit 16;; esac\nexec '{}' \"$@\"\n",
         compose.binary().display()
     );
     site.write("compose", &script);
     std::fs::set_permissions(site.at("compose"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     site.compose = Some(Compose::new(site.at("compose"), "unix:///nowhere/docker.sock"));
-    let stack = site.stack().unwrap();
-    assert!(stack.templates.is_empty() && stack.diagnostics.is_empty());
-    assert_eq!(fs::read_to_string(site.at("compose.calls")).unwrap(), "call\n");
-    // One that cannot is a warning, and the stack is read all the same.
-    site.write("compose.yaml", "services: {a: {image: x, environment: {A: \"${B:-c}\"}}}\n");
-    let stack = site.stack().unwrap();
-    assert!(stack.templates.is_empty());
-    assert_eq!(stack.model.unwrap().services["a"].environment["A"].as_deref(), Some("c"));
-    assert_eq!(stack.diagnostics.len(), 1);
-    assert!(stack.diagnostics[0].message.contains("before interpolation"));
+    let read = |environment: &str, more: &str| {
+        let text = format!("{more}services: {{a: {{image: x, environment: {environment}}}}}\n");
+        site.write("compose.yaml", &text);
+        site.write("compose.calls", "");
+        let stack = site.stack().unwrap();
+        (stack, fs::read_to_string(site.at("compose.calls")).unwrap().lines().count())
+    };
+    let (stack, calls) = read("{A: \"a$$b\"}", "");
+    assert_eq!((told(&stack), calls), (vec![], 1));
+    let (stack, calls) = read("{A: \"${B:-c}\"}", "");
+    assert_eq!((told(&stack), calls), (vec!["a.A=${B:-c}".to_owned()], 1));
+    assert!(stack.diagnostics.is_empty());
+    // One that cannot tell is a warning, and the stack is read all the same.
+    for (environment, more) in [
+        ("{A: \"${B:-c}\"}", "include: [lib.yaml]\n"),
+        ("!override {A: \"${B:-c}\"}", ""),
+        ("{A: \"${B:-c}\"}, extends: {file: lib.yaml, service: b}", ""),
+    ] {
+        let (stack, calls) = read(environment, more);
+        assert_eq!((told(&stack), calls), (vec![], 2), "{environment}");
+        assert_eq!(stack.model.unwrap().services["a"].environment["A"].as_deref(), Some("c"));
+        assert_eq!(stack.diagnostics.len(), 1, "{:?}", stack.diagnostics);
+        assert!(stack.diagnostics[0].message.contains("before interpolation"));
+    }
+}
+
+#[test]
+fn what_the_files_say_is_what_compose_says() {
+    let files = [
+        (
+            "compose.yaml",
+            "x-e: &e {ANCHOR: \"${A:-1}\", OVER: \"${A:-1}\"}\nx-s: &s {environment: {SERVICE: \"${B}\", OVER: \"${B}\"}}\n\
+             services:\n  \
+             one:\n    image: x\n    environment:\n      <<: *e\n      OVER: o$A\n      NULLED: \"${A:-1}\"\n      RETYPED: \"${A:-1}\"\n      KEPT: \"${A:-1}\"\n  \
+             two:\n    <<: *s\n    image: x\n  \
+             three:\n    <<: *s\n    image: x\n    environment: [\"OWN=${B:-}x\", \"TWICE=${A:-1}\", \"TWICE=$$${A:-2}\"]\n  \
+             four: {image: x}\n  \
+             five: {image: x, profiles: [p], environment: {LONG: \"a ${B:-b} \\\n        c\"}}\n",
+        ),
+        (
+            "compose.override.yaml",
+            "services:\n  one: {environment: [NULLED, \"NEW=${B:-2}\", RETYPED=plain]}\n  four: {environment: {F: \"${A-f}\"}}\n",
+        ),
+        (".env", "B=b\n"),
+    ];
+    let site = Site::new(&files);
+    let Some(stack) = site.stack() else { return };
+    // A tag in a comment is none, but is taken for one: Compose is asked.
+    site.write("compose.yaml", &format!("# !reset\n{}", files[0].1));
+    let asked = site.stack().unwrap();
+    assert_eq!((&stack.templates, &stack.interpolation), (&asked.templates, &asked.interpolation));
+    assert!(told(&stack).len() > 8, "{:?}", told(&stack));
 }
