@@ -62,6 +62,44 @@ fn a_killed_up_is_finished_by_the_next() {
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }
 
+/// Whether a Compose of a project runs.
+fn composes(project: &str) -> bool {
+    let own = format!("\0-p\0{project}\0");
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|words| String::from_utf8_lossy(&words).contains(&own))
+}
+
+#[test]
+fn a_first_up_that_is_killed_leaves_no_compose_that_waits() {
+    if !docker_is_there() {
+        return;
+    }
+    let mut whole = Duration::from_secs(2);
+    for round in 0..8_u32 {
+        let world = World::with(&[("compose.yaml", WEB_AND_KEEPER)]);
+        let project = world.project("main");
+        if round == 0 {
+            let began = Instant::now();
+            world.run(["up"]).ok();
+            whole = began.elapsed();
+            legal(&world, "0", "the first, undisturbed");
+            assert!(!composes(&project));
+            continue;
+        }
+        // Mostly while it still asks what it needs, when Compose was started without its model.
+        killed_after(&world, &["up"], whole * round / 16, false);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while composes(&project) {
+            assert!(Instant::now() < deadline, "Compose is left in round {round}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        world.run(["up", "--timeout", "3m"]).ok();
+        legal(&world, "0", &format!("round {round}"));
+    }
+}
+
 #[test]
 fn a_killed_removal_finishes_or_stays_visible() {
     if !docker_is_there() {

@@ -109,6 +109,11 @@ impl ComposeCall {
         all
     }
 
+    /// What cannot be changed any more once it was started.
+    fn started_with(&self) -> (Vec<OsString>, BTreeMap<String, OsString>, BTreeMap<String, OsString>) {
+        (self.arguments(), self.environment.clone(), self.variables.clone())
+    }
+
     /// Everything the child gets to see.
     fn child_environment(&self, host: &str) -> BTreeMap<String, OsString> {
         let mut all: BTreeMap<String, OsString> = self
@@ -174,17 +179,17 @@ impl Compose {
     /// error is no error here: look at the code, and at the file with [`super::explain`]. Errors:
     /// [`EngineError::ComposeNotRun`], and [`EngineError::Hung`] at the limit.
     pub async fn run_to_file(&self, call: &ComposeCall, output: File) -> Result<ComposeExit, EngineError> {
+        self.start(call, output)?.finish(call).await
+    }
+
+    /// Starts it, with its standard output and error in a file, before it is given its model.
+    ///
+    /// # Errors
+    /// [`EngineError::ComposeNotRun`].
+    pub fn start(&self, call: &ComposeCall, output: File) -> Result<Started, EngineError> {
         let second = output.try_clone().map_err(|e| self.not_run(&e))?;
-        let mut child = self.spawn(call, Stdio::from(output), Stdio::from(second), false)?;
-        let stdin = child.stdin.take();
-        let work = async {
-            let (_, status) = futures_util::join!(feed(stdin, &call.files), child.wait());
-            status
-        };
-        match tokio::time::timeout(call.limit, work).await {
-            Ok(status) => Ok(ComposeExit { code: code(status.map_err(|e| self.not_run(&e))?) }),
-            Err(_) => Err(self.end(&mut child, call).await),
-        }
+        let child = self.spawn(call, Stdio::from(output), Stdio::from(second), false)?;
+        Ok(Started { compose: self.clone(), what: call.started_with(), child: Some(child) })
     }
 
     /// Runs Compose and returns what it printed. When this future is dropped the child is killed.
@@ -270,6 +275,59 @@ impl Compose {
         EngineError::Hung {
             what: format!("`compose {}` of project `{}`", call.args.first().map_or("", String::as_str), call.project),
             after: call.limit,
+        }
+    }
+}
+
+/// A Compose that was started and waits for its model.
+///
+/// A model that comes by standard input is read after everything else that Compose needs, so that its start costs no
+/// time when it is started early. Without a model it does nothing: when its input ends, because this is dropped or its
+/// process is killed, it ends with an error. Dropped, it is killed at once.
+pub struct Started {
+    compose: Compose,
+    what: (Vec<OsString>, BTreeMap<String, OsString>, BTreeMap<String, OsString>),
+    child: Option<Child>,
+}
+
+impl Started {
+    /// Whether it is what a call asks for, whatever its model and its limit.
+    pub fn is_of(&self, call: &ComposeCall) -> bool {
+        self.what == call.started_with()
+    }
+
+    /// Hands it the model and waits for its end, as [`Compose::run_to_file`] does.
+    ///
+    /// # Errors
+    /// [`EngineError::ComposeNotRun`], and [`EngineError::Hung`] at the limit.
+    pub async fn finish(mut self, call: &ComposeCall) -> Result<ComposeExit, EngineError> {
+        // From here on it goes on by itself, also when this future is dropped.
+        let Some(mut child) = self.child.take() else {
+            return Err(self.compose.not_run(&std::io::Error::other("it was ended")));
+        };
+        let stdin = child.stdin.take();
+        let work = async {
+            let (_, status) = futures_util::join!(feed(stdin, &call.files), child.wait());
+            status
+        };
+        match tokio::time::timeout(call.limit, work).await {
+            Ok(status) => Ok(ComposeExit { code: code(status.map_err(|e| self.compose.not_run(&e))?) }),
+            Err(_) => Err(self.compose.end(&mut child, call).await),
+        }
+    }
+
+    /// Ends it before it has done anything, and waits until it is gone.
+    pub async fn cancel(mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill().await;
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.start_kill();
         }
     }
 }

@@ -84,7 +84,15 @@ impl<E: Engine> Execution<'_, E> {
         call.limit = self.timeout.max(LEAST);
         let unread = |cause| Error::new(Kind::Failed, "lock", format!("the lock file cannot be read: {cause}"));
         let mark = self.lock.mark().map_err(unread)?;
-        let exit = compose.run_to_file(&call, self.output()?).await;
+        let exit = match self.early.take() {
+            Some(early) if early.is_of(&call) => early.finish(&call).await,
+            other => {
+                if let Some(other) = other {
+                    other.cancel().await;
+                }
+                compose.run_to_file(&call, self.output()?).await
+            }
+        };
         let output = mask_output(self.lock, mark, self.masker);
         let exit = match exit {
             Ok(exit) => exit,

@@ -14,6 +14,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
@@ -24,7 +25,7 @@ use sidestack_topology::render::Rendered;
 
 use crate::decide::Step;
 use crate::digest::Secrets;
-use crate::engine::compose::Compose;
+use crate::engine::compose::{Compose, Started};
 use crate::engine::{Container, Engine};
 use crate::error::{Error, Kind, Result};
 use crate::lock::InstanceLock;
@@ -37,6 +38,8 @@ pub(crate) struct Execution<'a, E> {
     pub(crate) engine: &'a E,
     /// Needed only when a step creates.
     pub(crate) compose: Option<&'a Compose>,
+    /// One that was started already and waits for its model.
+    pub(crate) early: Cell<Option<Started>>,
     pub(crate) environment: &'a BTreeMap<String, std::ffi::OsString>,
     pub(crate) install: &'a str,
     pub(crate) plan: &'a Plan,

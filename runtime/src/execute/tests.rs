@@ -70,6 +70,7 @@ fn run(plan: &Plan, fake: &FakeEngine, steps: &[Step], limit: u64, meanwhile: im
     let execution = Execution {
         engine: fake,
         compose: None,
+        early: Default::default(),
         environment: &BTreeMap::new(),
         install: "store",
         plan,

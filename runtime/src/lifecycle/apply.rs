@@ -1,5 +1,6 @@
 //! Brings a held instance to one revision: plan, observe, decide, execute, record.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::{Held, lines};
 use crate::api::StepLine;
 use crate::decide::{self, Decision, Known, Refusal, Step};
 use crate::digest::{self, Digests, Secrets};
+use crate::engine::compose::{ComposeCall, ComposeInput};
 use crate::engine::{Engine, EngineError};
 use crate::error::{Error, Kind, Result};
 use crate::execute::{Execution, Outcome};
@@ -71,7 +73,38 @@ impl Session {
         how: &How,
     ) -> Result<Applying> {
         let target = held.instance.target.clone();
-        self.apply_inner(held, workspace_id, revision, how).map_err(|error| error.about(&target))
+        let result = self.apply_inner(held, workspace_id, revision, how).map_err(|error| error.about(&target));
+        if let Some(early) = held.early.take() {
+            let ended = self.wait(async {
+                early.cancel().await;
+                Ok(())
+            });
+            return result.and_then(|applying| ended.map(|()| applying));
+        }
+        result
+    }
+
+    /// Starts Compose on what never ran, where it is sure to be needed: its start takes as long as
+    /// everything that is to be asked before its model is known. It gets none unless that is decided.
+    fn start_early(&self, held: &mut Held, draft: &Draft, how: &How) -> Result<()> {
+        let instance = &held.instance;
+        let checkout = instance.checkout.as_ref().filter(|folder| folder.is_dir());
+        let (Some(checkout), true) = (checkout, held.interrupted.is_empty()) else { return Ok(()) };
+        // What is built, pulled or copied takes its time in any case, and more words.
+        let builds = draft.services.values().any(|service| service.compose.build.is_some());
+        let more = how.build || how.pull || builds || !draft.copies.is_empty();
+        let nothing = draft.service_names().next().is_none();
+        if more || nothing || self.store.last_applied(instance.id)?.is_some() {
+            return Ok(());
+        }
+        let model = ComposeInput::Stdin(Vec::new());
+        let mut call = ComposeCall::new(&instance.target.project(), checkout, model, &["create"]);
+        call.environment = self.env.clone();
+        // Whatever stands against it is told when it is needed.
+        let Ok(compose) = self.compose() else { return Ok(()) };
+        let Ok(output) = held.lock.file().try_clone() else { return Ok(()) };
+        held.early = self.wait(async { Ok(compose.start(&call, output).ok()) })?;
+        Ok(())
     }
 
     fn apply_inner(&self, held: &mut Held, workspace_id: i64, revision: RevisionNumber, how: &How) -> Result<Applying> {
@@ -90,6 +123,9 @@ impl Session {
             self.check_sharing(&held.instance, workspace_id, &stored, &draft)?;
             if first {
                 self.warn_of_sharing(workspace_id, &stored, &draft)?;
+            }
+            if held.early.is_none() {
+                self.start_early(held, &draft, how)?;
             }
             held.instance = self.lease(&held.instance, &draft, &avoid)?;
             self.take_own_ports(&held.instance, &draft, how, &lost)?;
@@ -403,6 +439,7 @@ impl Session {
         let execution = Execution {
             engine: self.engine()?,
             compose,
+            early: Cell::new(held.early.take()),
             environment: &self.env,
             install: self.store.install_id(),
             plan,

@@ -18,6 +18,7 @@ use sidestack_state::{Instance, Intent, StoreError, Transition};
 use crate::api::{Description, StepLine, UpReport, UpRequest};
 use crate::decide::Step;
 use crate::engine::Daemon;
+use crate::engine::compose::Started;
 use crate::error::{Error, Kind, Result};
 use crate::lock::{InstanceLock, LockError};
 use crate::revise::Reading;
@@ -32,6 +33,8 @@ pub(crate) struct Held {
     pub(crate) waited: bool,
     /// What verbs meant to do that were killed while they worked on the instance, oldest first.
     pub(crate) interrupted: Vec<Intent>,
+    /// A Compose that was started early and writes to the lock's file.
+    pub(crate) early: Option<Started>,
 }
 
 /// The code of the error by which [`Session::hold`] says that a removal was finished.
@@ -64,7 +67,7 @@ impl Session {
                 intent.verb, instance.target
             ));
         }
-        let held = Held { instance, lock, waited, interrupted };
+        let held = Held { instance, lock, waited, interrupted, early: None };
         let takes_data = held.interrupted.iter().any(|intent| intent.detail == "volumes");
         if held.interrupted.iter().any(|intent| intent.verb == "rm") {
             self.remove_held(&held, takes_data)?;

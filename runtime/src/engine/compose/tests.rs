@@ -168,6 +168,55 @@ async fn a_lock_on_the_output_outlives_a_dropped_call() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn one_that_was_started_early_waits_for_its_model_and_ends_without_one() {
+    let (folder, compose) = script("echo started; read -r model || exit 15; echo \"got $model\"");
+    let log = folder.path().join("log");
+    let output = || {
+        let file = File::create(&log).expect("a log");
+        file.lock().expect("a lock");
+        file
+    };
+    let text = || std::fs::read_to_string(&log).expect("text");
+    let early = call(ComposeInput::Stdin(Vec::new()), &["create"]);
+    let full = |args: &[&str]| call(ComposeInput::Stdin(b"model\n".to_vec()), args);
+
+    let started = compose.start(&early, output()).expect("a start");
+    while text().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(text(), "started\n");
+    assert!(started.is_of(&full(&["create"])) && !started.is_of(&full(&["create", "web"])));
+    let mut other = full(&["create"]);
+    other.environment.insert("HOME".to_owned(), "/elsewhere".into());
+    assert!(!started.is_of(&other));
+    let exit = started.finish(&full(&["create"])).await.expect("a run");
+    assert!(exit.is_success());
+    assert_eq!(text(), "started\ngot model\n");
+
+    // Taken back, it has not gone on, and the lock is free at once.
+    compose.start(&early, output()).expect("a start").cancel().await;
+    File::open(&log).expect("the log").try_lock().expect("free");
+    assert!(!text().contains("got"), "{}", text());
+    // Forgotten, as when its process is killed: the end of its input ends it.
+    let mut started = compose.start(&early, output()).expect("a start");
+    let mut child = started.child.take().expect("a child");
+    drop(started);
+    drop(child.stdin.take());
+    assert_eq!(code(child.wait().await.expect("an end")), 15);
+    assert_eq!(text(), "started\n");
+    // Dropped, it is killed.
+    drop(compose.start(&early, output()).expect("a start"));
+    for _ in 0..200 {
+        if File::open(&log).expect("the log").try_lock().is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it still runs");
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn a_missing_plugin_is_named() {
     let compose = Compose::new("/nowhere/docker-compose", "unix:///x.sock");
     let error =
