@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::args::Format;
+use crate::output::safe;
 
 /// Whether a shell takes it for a name.
 pub(crate) fn is_name(key: &str) -> bool {
@@ -30,7 +31,7 @@ pub(crate) fn write(format: Format, variables: &BTreeMap<&str, &str>) -> String 
             }
         }
         Format::Json => {
-            let _ = writeln!(out, "{}", serde_json::json!(variables));
+            let _ = writeln!(out, "{}", safe::json(serde_json::json!(variables).to_string()));
         }
         Format::Github => {
             for (key, value) in variables {

@@ -215,6 +215,18 @@ impl World {
         Ran::of(&child.wait_with_output().unwrap(), began.elapsed())
     }
 
+    /// Runs words of a shell after the program's name on a terminal of its own; what the terminal was sent. `None`
+    /// where there is no `script`.
+    pub fn on_a_terminal(&self, words: &str) -> Option<Vec<u8>> {
+        let inner = self.command(["version"]);
+        let mut command = Command::new("script");
+        command.args(["-qec", &format!("{} {words}", program().display()), "/dev/null"]);
+        command.current_dir(self.folder()).env_clear().stdin(Stdio::null());
+        command.envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        command.env("TERM", "xterm-256color").env("COLUMNS", "200");
+        Some(command.output().ok()?.stdout)
+    }
+
     /// The label of everything that this world's store owns; `None` before there is a store.
     pub fn label(&self) -> Option<String> {
         let id = fs::read_to_string(self.home().join("install-id")).ok()?;

@@ -1,11 +1,9 @@
 //! Bad input gets its error with its place; nothing is written and nothing is started.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::{Command, Stdio};
 
-use sidestack_tests::{Ran, World, containers, docker_is_there, program};
+use sidestack_tests::{Ran, World, containers, docker_is_there};
 
 const SERVICE: &str =
     "services: {web: {image: 'busybox:stable', command: [sleep, '1000000'], stop_grace_period: 0s}}\n";
@@ -275,17 +273,6 @@ fn each_construct_that_cannot_be_isolated_is_refused_by_name() {
     }
 }
 
-/// Runs a command of the program on a terminal of its own.
-fn on_a_terminal(world: &World, words: &str) -> Option<Vec<u8>> {
-    let inner = world.command(["version"]);
-    let mut command = Command::new("script");
-    command.args(["-qec", &format!("{} {words}", program().display()), "/dev/null"]);
-    command.current_dir(world.folder()).env_clear().stdin(Stdio::null());
-    command.envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let envs: BTreeMap<&str, &str> = [("TERM", "xterm-256color"), ("COLUMNS", "200")].into();
-    Some(command.envs(envs).output().ok()?.stdout)
-}
-
 #[test]
 fn p42_terminal_output_is_safe() {
     if !docker_is_there() {
@@ -332,7 +319,7 @@ fn p42_terminal_output_is_safe() {
         "up",
         "stop 'x\u{1b}]0;owned\u{7}'",
     ] {
-        let Some(bytes) = on_a_terminal(&world, words) else { return };
+        let Some(bytes) = world.on_a_terminal(words) else { return };
         seen += bytes.len();
         let text = String::from_utf8_lossy(&bytes);
         for part in ["\u{1b}]", "\u{1b}[6n", "\u{7}", "\u{9b}", "\u{202e}"] {
@@ -340,6 +327,6 @@ fn p42_terminal_output_is_safe() {
         }
     }
     assert!(seen > 500, "the terminal showed nothing");
-    let logs = String::from_utf8_lossy(&on_a_terminal(&world, "logs").unwrap()).into_owned();
+    let logs = String::from_utf8_lossy(&world.on_a_terminal("logs").unwrap()).into_owned();
     assert!(logs.contains("owned"), "the line itself is shown: {logs:?}");
 }

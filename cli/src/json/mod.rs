@@ -50,7 +50,7 @@ impl<T: Serialize> Answer<'_, T> {
         let document = Document { schema: schema_id(command), ok: error.is_none(), data, error };
         // Every key is a text and every number finite, so this cannot fail.
         let text = serde_json::to_string(&document).unwrap_or_default();
-        format!("{text}\n")
+        format!("{}\n", crate::output::safe::json(text))
     }
 }
 

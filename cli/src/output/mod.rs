@@ -4,7 +4,7 @@
 //! is no error: whoever reads has seen enough, see [`crate::errors::Stop::Pipe`].
 
 mod progress;
-mod safe;
+pub(crate) mod safe;
 mod style;
 mod table;
 

@@ -53,6 +53,24 @@ pub(crate) fn log(text: &str) -> String {
     line(&without_colours(text.strip_suffix('\r').unwrap_or(text))).into_owned()
 }
 
+/// A JSON document that means the same: what a terminal would obey is written as an escape.
+pub(crate) fn json(document: String) -> String {
+    let obeyed = |c: char| obeyed(c) && c != '\n';
+    if !document.chars().any(obeyed) {
+        return document;
+    }
+    let mut safe = String::with_capacity(document.len());
+    for c in document.chars() {
+        if obeyed(c) {
+            // All of them are of the basic plane.
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
 /// Without `ESC [ … m`.
 fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -116,6 +134,13 @@ mod tests {
             prop_assert!(!line(&text).chars().any(|c| obeyed(c) && c != '\t'));
             prop_assert!(!cell(&text).chars().any(obeyed));
             prop_assert!(!log(&text).chars().any(|c| obeyed(c) && c != '\t'));
+        }
+
+        #[test]
+        fn p42_a_document_means_the_same(text in any::<String>()) {
+            let safe = json(serde_json::to_string(&text).unwrap());
+            prop_assert!(!safe.chars().any(obeyed));
+            prop_assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), text);
         }
 
         #[test]

@@ -299,18 +299,20 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>)
     }
 }
 
-/// Refuses texts that could be taken for tokens or placeholders, that no terminal and no YAML carries, and secrets in
-/// keys, where nothing is ever filled in.
+/// Refuses texts that could be taken for tokens or placeholders, names that nobody could type, and secrets in keys,
+/// where nothing is ever filled in.
 fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &mut Vec<Diagnostic>) {
-    let refuse = |text: &str, path: &[String], faults: &mut Vec<Diagnostic>| {
-        if let Some(c) = text.chars().find(|&c| is_refused(c)) {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let message = format!("the character U+{:04X} is not allowed in a compose file", u32::from(c));
-            faults.push(Diagnostic::error(&path, message));
-        }
+    let refuse = |c: Option<char>, what: &str, path: &[String], faults: &mut Vec<Diagnostic>| {
+        let Some(c) = c else { return };
+        let at = path.join(".");
+        let message = format!("{what} `{at}` holds the character U+{:04X}, which is not allowed there", u32::from(c));
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let hint =
+            if c.is_control() { "take it out" } else { "Sidestack marks secrets and paths with it; use another" };
+        faults.push(Diagnostic::error(&path, message).hint(hint));
     };
     match value {
-        Value::String(text) => refuse(text, path, faults),
+        Value::String(text) => refuse(text.chars().find(|&c| is_refused(c)), "the text", path, faults),
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
                 path.push(at.to_string());
@@ -320,7 +322,7 @@ fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &m
         }
         Value::Object(map) => {
             for (key, value) in map {
-                refuse(key, path, faults);
+                refuse(key.chars().find(|&c| is_refused(c) || c.is_control()), "a name in", path, faults);
                 if let Some(name) = stand_ins.name_in(key) {
                     let at: Vec<&str> = path.iter().map(String::as_str).collect();
                     let message =
@@ -340,11 +342,10 @@ fn check(value: &Value, stand_ins: &StandIns, path: &mut Vec<String>, faults: &m
     }
 }
 
+/// What no value may hold: NUL, which no variable can, and characters with a meaning of Sidestack's own. Any other
+/// control character is a value's own business: prompts have colours.
 pub(super) fn is_refused(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
-        || matches!(c, '\u{FFFE}' | '\u{FFFF}')
-        || matches!(c, secret::OPEN | secret::CLOSE)
-        || placeholder::forged(c.encode_utf8(&mut [0; 4]))
+    c == '\0' || matches!(c, secret::OPEN | secret::CLOSE) || placeholder::forged(c.encode_utf8(&mut [0; 4]))
 }
 
 /// Variables of services by name, out of what the texts mention.
