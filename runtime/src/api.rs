@@ -280,6 +280,8 @@ pub struct PlanReport {
     pub plan: Plan,
     /// What isolation changes in the compose files' model.
     pub isolation: Vec<sidestack_topology::plan::Change>,
+    /// Warnings that were told already, while the stack was read.
+    pub told: Vec<Diagnostic>,
     /// Warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// What would be done.

@@ -139,7 +139,7 @@ impl From<&PlanReport> for Plan {
             isolation: isolation.collect(),
             exposed_variables: exposed.collect(),
             steps: report.steps.iter().map(Step::from).collect(),
-            warnings: report.diagnostics.iter().map(Fault::from).collect(),
+            warnings: report.told.iter().chain(&report.diagnostics).map(Fault::from).collect(),
         }
     }
 }

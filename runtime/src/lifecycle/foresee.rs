@@ -114,7 +114,8 @@ impl Session {
                 imagined(&workspace, environment.as_ref(), stack.environment, name, revision, folder)
             }
         };
-        self.foreseen(instance, workspace.id, &content, revision)
+        let (instance, report) = self.foreseen(instance, workspace.id, &content, revision)?;
+        Ok((instance, PlanReport { told: stack.diagnostics, ..report }))
     }
 
     fn foreseen(
@@ -148,6 +149,7 @@ impl Session {
             tree: rendered.tree(),
             isolation,
             plan,
+            told: Vec::new(),
             diagnostics,
             steps: lines(&steps),
         };

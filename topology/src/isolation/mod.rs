@@ -17,6 +17,7 @@ mod links;
 mod ports;
 pub(crate) mod readdress;
 mod refuse;
+mod renamed;
 mod rules;
 pub(crate) mod selves;
 mod shared;
@@ -34,7 +35,7 @@ use self::keep::Keep;
 use self::shared::Found;
 use crate::compose::{Network, Project, Volume};
 use crate::diagnostic::Diagnostic;
-use crate::manifest::IsolationChoices;
+use crate::manifest::{IsolationChoices, NetworkChoice};
 use crate::plan::{Change, FileObjects, LayerKind, Plan, Publish, Shared};
 use crate::planner::{Draft, Foreign};
 use crate::{placeholder, render};
@@ -53,6 +54,8 @@ pub(crate) struct Isolated {
     pub(crate) written: BTreeMap<String, BTreeSet<String>>,
     /// Volumes that begin with a copy: by key, the real name of what is copied.
     pub(crate) copies: BTreeMap<String, String>,
+    /// Real names that networks had in the files, with their keys.
+    pub(crate) renamed: BTreeMap<String, String>,
 }
 
 /// Applies every rule that needs no place.
@@ -85,6 +88,10 @@ pub(crate) fn isolate(
     for (key, network) in &model.networks {
         let network = network.clone().unwrap_or_default();
         refuse::network(key, &network, faults);
+        let own = !network.external || matches!(choices.networks.get(key), Some(NetworkChoice::Create));
+        if let Some(name) = network.name.clone().or_else(|| network.external.then(|| key.clone())).filter(|_| own) {
+            isolated.renamed.insert(name, key.clone());
+        }
         if network.external {
             let choice = choices.networks.get(key);
             choose::network(key, network, choice, &mut services, &mut isolated.networks, claims, &mut found);
@@ -168,13 +175,15 @@ pub(crate) fn place(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>
         let (all, none) = (selves::listens(plan), BTreeSet::new());
         for (name, foreign) in &draft.services {
             let networks = selves::networks(plan, name);
-            let listens = all.get(selves::owner(plan, name)).unwrap_or(&none);
+            let owner = selves::owner(plan, name).to_owned();
+            let listens = all.get(owner.as_str()).unwrap_or(&none);
             let Some(planned) = plan.services.get_mut(name) else { continue };
             let gateways = selves::gateways(&planned.compose);
             let view = selves::View {
                 map: &map,
                 listens,
                 from_host: foreign.from_host,
+                beside: owner != *name,
                 gateways: &gateways,
                 networks: &networks,
             };
@@ -191,6 +200,7 @@ pub(crate) fn place(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>
         }
     }
     readdress::networks(plan, &mut claims, faults);
+    renamed::networks(draft, plan, &mut claims);
     traefik::labels(plan, &mut claims);
     plan.claims = claims;
 }

@@ -145,6 +145,12 @@ pub(super) fn network_mode(name: &str, service: &mut Service, inner: &BTreeSet<S
             "ports of the host's network cannot be moved; these are published instead"
         }
         Some("default") => "it is what a service without it gets",
+        Some("none") if !service.ports.is_empty() => {
+            service.ports.clear();
+            let reason = "without a network nothing is published, under Compose neither";
+            claims.at(&["services", name, "ports"], "network-mode", reason);
+            return;
+        }
         _ => return,
     };
     service.network_mode = None;

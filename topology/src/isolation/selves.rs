@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::claim::{Claims, pointer};
 use super::keep::Keep;
 use crate::compose::Service;
-use crate::plan::{Original, Plan, Publish};
+use crate::module::Protocol;
+use crate::plan::{Original, Plan, PlannedPort, Publish};
 
 const RULE: &str = "self-address";
 const REASON: &str = "it names a host port of the stack itself, which differs in every copy";
@@ -40,7 +41,10 @@ pub(crate) struct PortMap(BTreeMap<u16, Route>);
 impl PortMap {
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut map = BTreeMap::new();
-        for port in plan.ports.iter().filter(|port| port.host_port != 0) {
+        // An address says nothing of its protocol, and is seldom one over UDP.
+        let tcp = |port: &&PlannedPort| port.publish.protocol == Protocol::Tcp;
+        let ports = plan.ports.iter().filter(tcp).chain(plan.ports.iter().filter(|port| !tcp(port)));
+        for port in ports.filter(|port| port.host_port != 0) {
             let Publish { service, container_port, own: Some(own), .. } = &port.publish else { continue };
             // A granted own port is right as the file has it.
             let host_port = if port.own.is_some() { *own } else { port.host_port };
@@ -177,6 +181,8 @@ pub(crate) struct View<'a> {
     pub(crate) listens: &'a BTreeSet<u16>,
     /// It stood in the host's network, where `localhost` was every published port.
     pub(crate) from_host: bool,
+    /// It stands in another's network, which it names `localhost`.
+    pub(crate) beside: bool,
     /// Names that it gives the machine that it runs on.
     pub(crate) gateways: &'a [String],
     /// The networks in which it finds others.
@@ -220,7 +226,7 @@ pub(crate) fn environment(
 ) {
     for (key, value) in &mut service.environment {
         let Some(text) = value else { continue };
-        if let Some(to) = rewrite(text, Context { view, command: false })
+        if let Some(to) = rewrite(text, Context { view, command: view.beside })
             && !keep.keeps_variable(name, key)
         {
             let reason = reason(text, view.gateways);
@@ -346,7 +352,14 @@ mod tests {
         let gateways = ["box".to_owned()];
         let networks = BTreeSet::from(["default".to_owned(), "other".to_owned()]);
         let map = map();
-        let view = View { map: &map, listens: &listens, from_host: false, gateways: &gateways, networks: &networks };
+        let view = View {
+            map: &map,
+            listens: &listens,
+            from_host: false,
+            beside: false,
+            gateways: &gateways,
+            networks: &networks,
+        };
         let got = rewrite(text, Context { view, command });
         assert_eq!(got.as_deref().unwrap_or(text), expected);
         assert_eq!(got.is_some(), text != expected, "{text}");

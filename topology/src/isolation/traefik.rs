@@ -57,8 +57,11 @@ fn of_service(service: &str, compose: &mut Service, names: &Names, suffix: &str,
         };
         let kind = label.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
         let new = match kind.as_str() {
+            "rule" if label.to_ascii_lowercase().ends_with("frontend.rule") => old_hosts(&value, target),
             "rule" => hosts(&value, target),
             "service" | "middlewares" => references(&value, names, suffix),
+            // Version 1: one name for what stands behind.
+            "backend" if label.starts_with("traefik.") => format!("{value}-{suffix}"),
             _ => value.clone(),
         };
         if to != label {
@@ -84,11 +87,25 @@ fn references(value: &str, names: &Names, suffix: &str) -> String {
     value.split(',').map(one).collect::<Vec<_>>().join(",")
 }
 
+/// The host names in a rule of version 1: `Host:a.localhost,b.localhost;PathPrefix:/x`.
+fn old_hosts(rule: &str, target: &Target) -> String {
+    let part = |part: &str| {
+        let Some((call, hosts)) = part.split_once(':').filter(|(call, _)| call.trim() == "Host") else {
+            return part.to_owned();
+        };
+        let hosts: Vec<String> = hosts.split(',').map(|host| scoped(host.trim(), target)).collect();
+        format!("{call}:{}", hosts.join(","))
+    };
+    rule.split(';').map(part).collect::<Vec<_>>().join(";")
+}
+
 /// The host names in a rule, quoted by backquotes, quotes or apostrophes behind `Host(` and `HostSNI(`.
 fn hosts(rule: &str, target: &Target) -> String {
     let mut out = String::new();
     let mut rest = rule;
-    while let Some(at) = ["Host(", "HostSNI("].iter().filter_map(|call| Some(rest.find(call)? + call.len())).min() {
+    while let Some(at) =
+        ["Host(", "HostSNI(", "HostHeader("].iter().filter_map(|call| Some(rest.find(call)? + call.len())).min()
+    {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let end = rest.find(')').unwrap_or(rest.len());
@@ -120,11 +137,18 @@ fn scoped(host: &str, target: &Target) -> String {
 
 /// A proxy in the stack itself is told to look at its own project only.
 fn providers(plan: &mut Plan, claims: &mut Claims) {
-    let project = plan.project.clone();
+    const VARIABLE: &str = "TRAEFIK_PROVIDERS_DOCKER";
+    let own = format!("Label(`com.docker.compose.project`,`{}`)", plan.project);
     for (name, planned) in &mut plan.services {
         let compose = &mut planned.compose;
         let socket =
             compose.volumes.iter().any(|mount| mount.source.as_deref().is_some_and(|s| s.ends_with("docker.sock")));
+        let constraints = format!("{VARIABLE}_CONSTRAINTS");
+        let by_variable = compose.environment.keys().any(|key| key.starts_with(VARIABLE));
+        if socket && by_variable && !compose.environment.contains_key(&constraints) {
+            claims.at(&["services", name, "environment", &constraints], RULE, PROVIDER);
+            compose.environment.insert(constraints, Some(own.clone()));
+        }
         let Some(serde_json::Value::Array(words)) = &mut compose.command else { continue };
         let text = |word: &serde_json::Value| word.as_str().map(str::to_ascii_lowercase).unwrap_or_default();
         let told = |option: &str| words.iter().any(|word| text(word).starts_with(option));
@@ -132,9 +156,7 @@ fn providers(plan: &mut Plan, claims: &mut Claims) {
             continue;
         }
         claims.at(&["services", name, "command"], RULE, PROVIDER);
-        words.push(serde_json::Value::from(format!(
-            "--providers.docker.constraints=Label(`com.docker.compose.project`,`{project}`)"
-        )));
+        words.push(serde_json::Value::from(format!("--providers.docker.constraints={own}")));
     }
 }
 
@@ -164,6 +186,19 @@ mod tests {
             ("Host(`a", "Host(`a"),
         ] {
             assert_eq!(hosts(from, &target()), to);
+        }
+    }
+
+    #[test]
+    fn host_names_of_version_1_are_scoped() {
+        for (from, to) in [
+            (
+                "Host:a.localhost, b.localhost;PathPrefix:/x",
+                "Host:a.main.dev.shop.localhost,b.main.dev.shop.localhost;PathPrefix:/x",
+            ),
+            ("PathPrefix:/Host:x", "PathPrefix:/Host:x"),
+        ] {
+            assert_eq!(old_hosts(from, &target()), to);
         }
     }
 

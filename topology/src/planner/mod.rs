@@ -113,6 +113,8 @@ pub struct Draft {
     pub written: BTreeMap<String, BTreeSet<String>>,
     /// Volumes that begin with a copy: by key, the real name of what is copied.
     pub copies: BTreeMap<String, String>,
+    /// Real names that networks have in the files, with their keys.
+    pub renamed: BTreeMap<String, String>,
     /// What a person chose.
     pub choices: IsolationChoices,
     /// Which service gets which resources.
@@ -210,6 +212,7 @@ pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
         shared: isolated.shared,
         written: isolated.written,
         copies: isolated.copies,
+        renamed: isolated.renamed,
         choices: input.manifest.isolation.clone(),
         bindings: BTreeMap::new(),
         wanted: BTreeMap::new(),

@@ -57,6 +57,32 @@ fn row_names_of_volumes_and_networks() {
 }
 
 #[test]
+fn what_names_a_network_follows_it() {
+    let given = given(json!({
+        "services": {"web": {"image": "x", "networks": {"web": null, "outer": null},
+            "labels": {"traefik.docker.network": "proxy-net", "title": "proxy-net", "com.example.networks": "a,proxy-net"},
+            "environment": {"VIRTUAL_NETWORK": "proxy-net", "NETWORK": "other", "NAME": "proxy-net", "OUTER_NETWORK": "edge"},
+            "command": ["--providers.docker.network=proxy-net", "--network", "proxy-net", "proxy-net"]}},
+        "networks": {"web": {"name": "proxy-net"}, "outer": {"external": true, "name": "edge"}},
+    }));
+    let copies = given.two();
+    assert_eq!(
+        copies[0].of("network-name"),
+        [
+            r#"/networks/web/name: "proxy-net" → "shop_dev_main_web""#,
+            r#"/services/web/command/0: "--providers.docker.network=proxy-net" → "--providers.docker.network=shop_dev_main_web""#,
+            r#"/services/web/command/2: "proxy-net" → "shop_dev_main_web""#,
+            r#"/services/web/environment/VIRTUAL_NETWORK: "proxy-net" → "shop_dev_main_web""#,
+            r#"/services/web/labels/com.example.networks: "a,proxy-net" → "a,shop_dev_main_web""#,
+            r#"/services/web/labels/traefik.docker.network: "proxy-net" → "shop_dev_main_web""#,
+        ]
+    );
+    // What is shared is called as before, what was chosen to be created is not.
+    let created = given.choosing("{networks: {outer: create}}").copy();
+    assert_eq!(created.web("environment/OUTER_NETWORK"), "shop_dev_main_outer");
+}
+
+#[test]
 fn row_image_with_build() {
     let build = json!({"context": CHECKOUT, "tags": ["x:y"]});
     let mut given = given(json!({"services": {

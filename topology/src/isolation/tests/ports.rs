@@ -159,6 +159,10 @@ fn other_network_modes() {
     let bridge = web(json!({"image": "x", "network_mode": "bridge", "ports": [{"target": 80}]})).copy();
     assert_eq!(bridge.web("networks"), &json!({"default": {}}));
     assert_eq!(bridge.web("network_mode"), &Value::Null);
+    // Docker takes such ports and does nothing with them.
+    let alone = web(json!({"image": "x", "network_mode": "none", "ports": [{"target": 80, "published": "80"}]})).copy();
+    assert_eq!(alone.of("network-mode"), [r#"/services/web/ports: [{"published":"80","target":80}] → null"#]);
+    assert!(alone.plan.ports.is_empty());
     for mode in ["none", "service:db"] {
         let kept = copy(json!({"services": {"web": {"image": "x", "network_mode": mode}, "db": {"image": "x"}}}));
         assert_eq!(kept.web("network_mode"), mode);

@@ -97,7 +97,7 @@ fn a_shared_network_means_one_localhost() {
     assert_eq!(copy.part("/services/side/command/1"), "http://localhost:3000");
     assert_eq!(
         copy.part("/services/side/environment"),
-        &json!({"UP": "localhost:3000", "URL": "http://localhost:20300"})
+        &json!({"UP": "localhost:3000", "URL": "http://localhost:3000"})
     );
 }
 

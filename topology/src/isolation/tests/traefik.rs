@@ -47,6 +47,26 @@ fn row_traefik() {
 }
 
 #[test]
+fn a_proxy_that_reads_variables_and_labels_of_version_1() {
+    let copy = copy(json!({"services": {
+        "proxy": {"image": "traefik", "environment": {"TRAEFIK_PROVIDERS_DOCKER": "true"},
+            "volumes": [{"type": "bind", "source": "/var/run/docker.sock", "target": "/s"}]},
+        "old": {"image": "x", "labels": {"traefik.frontend.rule": "Host:shop.localhost", "traefik.backend": "shop", "traefik.port": "80"}},
+    }}));
+    assert_eq!(
+        copy.part("/services/proxy/environment/TRAEFIK_PROVIDERS_DOCKER_CONSTRAINTS"),
+        "Label(`com.docker.compose.project`,`shop_dev_main`)"
+    );
+    assert_eq!(
+        copy.of("traefik").into_iter().filter(|change| change.contains("/old/")).collect::<Vec<_>>(),
+        [
+            r#"/services/old/labels/traefik.backend: "shop" → "shop-shop_dev_main""#,
+            r#"/services/old/labels/traefik.frontend.rule: "Host:shop.localhost" → "Host:shop.main.dev.shop.localhost""#,
+        ]
+    );
+}
+
+#[test]
 fn a_proxy_that_is_told_what_to_see_is_left_alone() {
     for command in [json!(["--providers.docker", "--providers.docker.constraints=Label(`a`,`b`)"]), json!(["--api"])] {
         let copy = copy(json!({"services": {"proxy": {"image": "traefik", "command": command,
