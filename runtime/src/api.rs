@@ -41,6 +41,8 @@ pub struct UpRequest {
     pub target: TargetWords,
     /// Where it goes.
     pub place: Place,
+    /// The commit whose code it runs, in an instance and a worktree of its own.
+    pub git: Option<String>,
     /// Wait until ready.
     pub wait: bool,
     /// For at most this long.
@@ -102,6 +104,7 @@ impl Default for UpRequest {
         Self {
             target: TargetWords::default(),
             place: Place::Here,
+            git: None,
             wait: true,
             timeout: Duration::from_secs(120),
             rollback: true,

@@ -21,6 +21,7 @@ mod lease;
 pub mod lifecycle;
 pub mod lock;
 pub mod look;
+mod managed;
 pub mod observe;
 pub mod ports;
 mod record;

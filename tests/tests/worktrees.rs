@@ -178,3 +178,155 @@ fn branch_and_folder_are_those_of_now_and_a_deleted_worktree_is_cleaned_up_from_
     let all = world.run(["ls", "--json"]).ok().json();
     assert!(all["instances"].as_array().unwrap().is_empty(), "{all:#}");
 }
+
+/// What git has as worktrees, without the main one.
+fn worktrees(folder: &Path) -> Vec<String> {
+    let listed = git(folder, &["worktree", "list", "--porcelain"]);
+    listed.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1).map(str::to_owned).collect()
+}
+
+/// Everything below a folder that is no folder.
+fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { vec![entry.path()] })
+        .collect()
+}
+
+#[test]
+fn a_commit_runs_from_a_worktree_that_goes_with_its_instance() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = repository();
+    let main = world.folder();
+    let first = git(&main, &["rev-parse", "HEAD"]);
+    git(&main, &["tag", "v1"]);
+    world.write("www/index.html", "second\n");
+    commit(&main, "two");
+    world.write("www/index.html", "not committed\n");
+    world.run(["up"]).ok();
+
+    let ran = world.run(["up", "--git", "v1", "--json"]).ok();
+    let up = ran.json();
+    assert_eq!((&up["instance"], &up["revision"]), (&"v1".into(), &"r1".into()), "the same stack, other code: {up:#}");
+    assert!(ran.stderr.contains("this worktree has no `.env`"), "{}", ran.stderr);
+    let folder = std::path::PathBuf::from(listed(&world, &main, "v1")["folder"].as_str().unwrap());
+    assert!(folder.starts_with(world.home().canonicalize().unwrap().join("worktrees")), "{}", folder.display());
+    assert_eq!(git(&folder, &["rev-parse", "HEAD"]), first);
+    assert_eq!((page(&world, "v1"), page(&world, "main")), ("trunk".into(), "not committed".into()));
+    assert!(inside(&world, "v1", &["env"]).contains("APP_TOKEN=canary-env-file"));
+    world.run(["up", "--git", "v1"]).ok().says("nothing was to do");
+
+    // The tip of a branch is another instance; as it moves on, its instance is moved in place.
+    world.run(["up", "--git", "trunk"]).ok();
+    let named = "trunk";
+    let before = containers(&world.project(named))["web"].clone();
+    assert_eq!(page(&world, named), "second");
+    world.write("www/index.html", "third\n");
+    commit(&main, "three");
+    world.run(["up", "--git", "trunk"]).ok().says("is moved from commit");
+    assert_eq!(page(&world, named), "third");
+    assert_eq!(containers(&world.project(named))["web"].id, before.id, "only the code moved");
+    world.write("compose.yaml", &COMPOSE.replace("./cert.pem:", "./cert.pem:/more.pem:ro\", \"./cert.pem:"));
+    commit(&main, "four");
+    world.run(["up", "--git", "trunk"]).ok();
+    assert_eq!(inside(&world, named, &["cat", "/more.pem"]), "a certificate");
+
+    // `plan` leaves nothing behind.
+    let count = worktrees(&main).len();
+    let plan = world.run(["plan", "--git", "HEAD~1", "--json"]).ok().json();
+    assert!(plan["target"].as_str().unwrap().contains("/dev/head-1-"), "{plan:#}");
+    assert_eq!(worktrees(&main).len(), count);
+    let plan = world.run(["plan", "--git", &first[..10], "--json"]).ok().json();
+    assert_eq!(plan["target"], format!("{}/dev/c{}", world.workspace, &first[..8]), "{plan:#}");
+
+    // Changes there are nobody's to throw away.
+    let trunk = std::path::PathBuf::from(listed(&world, &main, named)["folder"].as_str().unwrap());
+    std::fs::write(trunk.join("www/index.html"), "edited there\n").unwrap();
+    world.write("x", "");
+    commit(&main, "five");
+    let at = git(&trunk, &["rev-parse", "HEAD"]);
+    world.run(["up", "--git", "trunk"]).exits(5).says("`www/index.html`").says("so it is not moved to `trunk`");
+    world.run(["rm", named, "--volumes"]).exits(5).says("and would be lost").says("--yes");
+    assert_eq!((git(&trunk, &["rev-parse", "HEAD"]), page(&world, named)), (at, "edited there".into()));
+    world.run(["rm", named, "--volumes", "--yes"]).ok();
+    assert!(!trunk.exists());
+
+    // What git ignores may be data: it goes as data goes.
+    std::fs::write(folder.join("made.pem"), "by somebody").unwrap();
+    world.run(["rm", "v1"]).exits(5).says("`made.pem`").says("--volumes");
+    world.run(["rm", "v1", "--volumes"]).ok();
+    assert_eq!(worktrees(&main), Vec::<String>::new());
+    assert_eq!(files_below(&world.home().join("worktrees")), Vec::<std::path::PathBuf>::new());
+    assert_eq!(page(&world, "main"), "third");
+    world.run(["rm", "main", "--volumes"]).ok();
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+    assert_eq!(files_below(&world.home().join("locks")), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_commit_that_cannot_run_leaves_no_worktree() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = repository();
+    let main = world.folder();
+    world.run(["up", "--git", "nothing-of-that-name"]).exits(3).says("git knows no commit `nothing-of-that-name`: ");
+    world.run_in(world.root(), ["up", "--git", "HEAD"]).exits(3).says("is in no git repository");
+    world.run(["up", "--git", "HEAD", "--beside"]).exits(2);
+    // A commit whose stack is wrong, and one without a stack.
+    world.write("compose.yaml", "services: {web: {nonsense: 1}}\n");
+    commit(&main, "wrong");
+    world.run(["up", "--git", "HEAD"]).exits(2).says("nonsense");
+    git(&main, &["rm", "-q", "compose.yaml"]);
+    commit(&main, "without");
+    world.run(["up", "--git", "HEAD"]).exits(3).says("has no stack in `.`");
+    assert_eq!(worktrees(&main), Vec::<String>::new());
+    assert_eq!(files_below(&world.home().join("worktrees")), Vec::<std::path::PathBuf>::new());
+
+    // A branch that moves on to what does not run stays at the commit that does, code and all.
+    let good = COMPOSE
+        .replace("\"/www\"]", "\"/www\"]\n    healthcheck: {test: [CMD, test, -f, /www/index.html], interval: 200ms}");
+    world.write("compose.yaml", &good);
+    world.write("www/index.html", "good\n");
+    commit(&main, "good");
+    git(&main, &["branch", "next"]);
+    world.run(["up", "--git", "next"]).ok();
+    world.write("compose.yaml", &good.replace("[\"httpd\", \"-f\"", "[\"false\", \"-f\""));
+    world.write("www/index.html", "bad\n");
+    commit(&main, "bad");
+    git(&main, &["branch", "-f", "next"]);
+    let ran = world.run(["up", "--git", "next"]).exits(7);
+    assert!(ran.stderr.contains("runs r"), "{}", ran.stderr);
+    assert_eq!(page(&world, "next"), "good");
+    // The folder was deleted by hand: it is made again.
+    let folder = std::path::PathBuf::from(listed(&world, &main, "next")["folder"].as_str().unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    git(&main, &["branch", "-f", "next", "HEAD~1"]);
+    world.run(["up", "--git", "next"]).ok();
+    assert_eq!(page(&world, "next"), "good");
+    std::fs::remove_dir_all(&folder).unwrap();
+    world.run(["rm", "next", "--volumes"]).ok();
+    assert_eq!(worktrees(&main), Vec::<String>::new());
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn two_at_once_make_one_worktree() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = repository();
+    git(&world.folder(), &["tag", "v1"]);
+    let start = || world.command(["up", "--git", "v1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let both = [start(), start(), start()].map(|child| child.wait_with_output().unwrap());
+    for output in &both {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(worktrees(&world.folder()).len(), 1);
+    let all = world.run(["ls", "--json"]).ok().json();
+    assert_eq!(all["instances"].as_array().unwrap().len(), 1, "{all:#}");
+    world.run(["rm", "v1", "--volumes"]).ok();
+    assert_eq!(worktrees(&world.folder()), Vec::<String>::new());
+}

@@ -47,8 +47,8 @@ pub(crate) struct Where {
     #[arg(long, value_name = "NAME", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "clap's type for an option whose value may be left out")]
     pub(crate) new: Option<Option<String>>,
-    /// Not there yet: run the code of a commit
-    #[arg(long, value_name = "REF", hide = true)]
+    /// Run the code of a commit, branch or tag, in a worktree and an instance of its own
+    #[arg(long, value_name = "REF", conflicts_with_all = ["target", "beside", "new"])]
     pub(crate) git: Option<String>,
     /// Not there yet: run some services alone
     #[arg(long, value_name = "SERVICE", hide = true)]

@@ -11,11 +11,6 @@ use crate::output::{Style, Table};
 
 /// The request of `up` and `plan`.
 pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args::Source) -> Result<UpRequest, Stop> {
-    if place.git.is_some() {
-        return Err(usage("`up --git` is not there yet")
-            .hint("check the commit out (`git worktree add`) and run `sidestack up` there")
-            .into());
-    }
     if !place.only.is_empty() {
         return Err(usage("`up --only` is not there yet")
             .hint("services with a profile are left out unless `--profile` names it")
@@ -28,6 +23,7 @@ pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args:
             (None, true) => Place::Beside,
             (None, false) => Place::Here,
         },
+        git: place.git.clone(),
         timeout: context.global.limit(),
         files: source.files.clone(),
         profiles: source.profiles.clone(),
@@ -260,5 +256,5 @@ pub(super) fn remove(context: &Context<'_>, args: &args::Remove) -> Result<u8, S
         of_containers(at).chain(of_volumes(at, args.volumes)).chain([forget]).collect()
     };
     let verb = Ending { done: "is removed", already: "was removed already", would: &would };
-    end(context, &args.on, &verb, |session, target| session.rm(target, args.volumes))
+    end(context, &args.on, &verb, |session, target| session.rm(target, args.volumes, context.global.yes))
 }

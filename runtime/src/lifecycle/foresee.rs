@@ -66,13 +66,17 @@ impl Session {
             return self.foreseen(instance, spot.workspace.id, &content_of(&stored)?, Some(revision));
         }
         let named = if words.parts.is_empty() { None } else { Some(self.instance(words)?) };
-        let checkout = match named.as_ref().and_then(|instance| instance.checkout.as_ref()) {
-            Some(folder) => self.checkout_of(folder, request)?,
-            None => self.checkout_to_read(request)?,
+        let wanted = self.wanted(request)?;
+        let glimpse = wanted.as_ref().map(|wanted| self.glimpse(wanted, request)).transpose()?;
+        let checkout = match (&glimpse, named.as_ref().and_then(|instance| instance.checkout.as_ref())) {
+            (Some(glimpse), _) => glimpse.checkout.clone(),
+            (None, Some(folder)) => self.checkout_of(folder, request)?,
+            (None, None) => self.checkout_to_read(request)?,
         };
         let environment =
             named.as_ref().map(|instance| instance.target.environment.to_string()).or(words.environment.clone());
-        let reading = self.reading(request, environment.as_deref());
+        let from = glimpse.as_ref().map_or(&self.folder, |glimpse| &glimpse.base);
+        let reading = self.reading(request, environment.as_deref(), from);
         let (stack, content) = self.read(&checkout, reading)?;
         let workspace = match self.store.workspace_by_identity(&checkout.identity)? {
             Some(workspace) => workspace,
@@ -94,13 +98,14 @@ impl Session {
         let revisions = environment.as_ref().map(|e| self.store.revisions(e.id)).transpose()?.unwrap_or_default();
         let revision = revisions.iter().find(|r| r.digest == digest).map(|r| r.number);
         let next = RevisionNumber(revisions.iter().map(|r| r.number.0).max().unwrap_or(0) + 1);
-        let name = match (&named, &request.place, &environment) {
-            (Some(instance), _, _) => instance.target.instance.clone(),
-            (None, Place::Beside, _) => InstanceName::of_revision(revision.unwrap_or(next)),
-            (None, Place::New(name), Some(environment)) => self.new_name(environment, name.as_deref())?,
-            (None, Place::New(Some(name)), None) => name.parse().map_err(|error| usage(&error))?,
-            (None, Place::Here, Some(environment)) => self.own_name(environment, &checkout)?,
-            (None, Place::New(None) | Place::Here, None) => source::instance_name(&checkout),
+        let name = match (wanted.as_ref().map(|wanted| &wanted.name), &named, &request.place, &environment) {
+            (Some(name), ..) => name.clone(),
+            (None, Some(instance), _, _) => instance.target.instance.clone(),
+            (None, None, Place::Beside, _) => InstanceName::of_revision(revision.unwrap_or(next)),
+            (None, None, Place::New(name), Some(environment)) => self.new_name(environment, name.as_deref())?,
+            (None, None, Place::New(Some(name)), None) => name.parse().map_err(|error| usage(&error))?,
+            (None, None, Place::Here, Some(environment)) => self.own_name(environment, &checkout)?,
+            (None, None, Place::New(None) | Place::Here, None) => source::instance_name(&checkout),
         };
         let own = match (named, &environment) {
             (Some(instance), _) => Some(instance),
@@ -110,7 +115,7 @@ impl Session {
         let instance = match own {
             Some(instance) => Instance { revision, ..instance },
             None => {
-                let folder = Some(checkout.folder);
+                let folder = Some(wanted.map_or(checkout.folder, |wanted| wanted.checkout_folder()));
                 imagined(&workspace, environment.as_ref(), stack.environment, name, revision, folder)
             }
         };

@@ -11,6 +11,7 @@ mod remove;
 mod stop;
 mod up;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sidestack_state::{Instance, Intent, StoreError, Transition};
@@ -108,10 +109,15 @@ impl Session {
     }
 
     /// How `up` and `plan` were asked to read.
-    pub(super) fn reading<'a>(&'a self, request: &'a UpRequest, environment: Option<&'a str>) -> Reading<'a> {
+    pub(super) fn reading<'a>(
+        &self,
+        request: &'a UpRequest,
+        environment: Option<&'a str>,
+        from: &'a Path,
+    ) -> Reading<'a> {
         Reading {
             environment,
-            from: Some(&self.folder),
+            from: Some(from),
             named: !request.target.parts.is_empty(),
             files: &request.files,
             profiles: &request.profiles,

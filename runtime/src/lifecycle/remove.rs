@@ -22,15 +22,22 @@ impl Session {
     ///
     /// Without it the data stays and the next instance of that name takes it over.
     ///
+    /// `force` throws away what was changed and not committed in a worktree that Sidestack made.
+    ///
     /// # Errors
-    /// Not found, locked, Docker.
-    pub fn rm(&self, words: &TargetWords, volumes: bool) -> Result<Done> {
+    /// Not found, locked, Docker; changes in a worktree.
+    pub fn rm(&self, words: &TargetWords, volumes: bool, force: bool) -> Result<Done> {
         let instance = match self.instance(words) {
             Ok(instance) => instance,
             Err(error) if error.kind == Kind::NotFound => return self.rm_gone(words, volumes, error),
             Err(error) => return Err(error),
         };
-        self.rm_instance(&instance, volumes)
+        let worktree = self.releasing(&instance, volumes, force)?;
+        let done = self.rm_instance(&instance, volumes)?;
+        if let Some(lock) = worktree {
+            let _ = std::fs::remove_file(lock.path());
+        }
+        Ok(done)
     }
 
     fn rm_instance(&self, instance: &Instance, volumes: bool) -> Result<Done> {
@@ -138,6 +145,7 @@ impl Session {
             done.kept = self.everything(instance)?.volumes.into_iter().map(|volume| volume.name).collect();
         }
         tree::remove(&self.tree(&instance.target.project()))?;
+        self.release(instance)?;
         // The row goes last: until then everything can be found again.
         self.store.remove_instance(instance.id, !done.kept.is_empty())?;
         let _ = std::fs::remove_file(held.lock.path());

@@ -11,6 +11,7 @@ use super::remove::lives_with_its_data;
 use super::{Held, unchanged};
 use crate::api::{Place, TargetWords, UpReport, UpRequest};
 use crate::error::{Error, Kind, Result};
+use crate::managed::Managed;
 use crate::session::Session;
 use crate::source::{self, Checkout};
 use crate::whereabouts::reads_nothing;
@@ -44,12 +45,26 @@ impl Session {
         if request.dry_run {
             return self.rehearse(request);
         }
-        let mut subject = self.subject(request)?;
+        let mut managed = match self.wanted(request)? {
+            Some(wanted) => Some(self.managed(wanted, request)?),
+            None => None,
+        };
+        let result = self.up_at(request, &mut managed);
+        if let (Err(_), Some(managed)) = (&result, &mut managed) {
+            // What came to nothing leaves no worktree behind, and no other code than what runs.
+            self.undo(managed);
+        }
+        result
+    }
+
+    /// The same, in the worktree of a commit if there is one.
+    fn up_at(&self, request: &UpRequest, managed: &mut Option<Managed>) -> Result<UpReport> {
+        let mut subject = self.subject(request, managed.as_ref())?;
         let limit = request.timeout.max(Duration::from_secs(10));
         let mut held = self.hold_or_make(&mut subject, request, limit)?;
         if held.waited && !subject.anew {
             // Whoever held the lock may have applied newer files than those that were read before.
-            let now = self.subject(request)?;
+            let now = self.subject(request, managed.as_ref())?;
             if now.name == subject.name {
                 subject = now;
             }
@@ -59,6 +74,9 @@ impl Session {
             self.store.set_checkout(held.instance.id, Some(folder))?;
             held.instance.checkout = Some(folder.clone());
         }
+        // What runs has the folder that was deleted, not the one that was made in its place.
+        let remade = managed.as_ref().is_some_and(Managed::is_made) && held.instance.revision.is_some();
+        let stale = if remade { self.containers(&held.instance)? } else { Vec::new() };
         let how = How {
             verb: "up",
             cause: subject.cause.clone(),
@@ -67,7 +85,7 @@ impl Session {
             move_ports: request.move_ports,
             build: request.build,
             pull: request.pull,
-            restart: Default::default(),
+            restart: stale.into_iter().filter_map(|container| container.service).collect(),
             own_ports: Some(request.own_ports),
         };
         if request.move_ports && self.containers(&held.instance)?.iter().all(|c| !c.status.is_alive()) {
@@ -86,8 +104,15 @@ impl Session {
                 steps: applying.steps,
             }),
             Err(error) => {
-                let error = self.back(&mut held, &subject, request, error);
-                match self.take_back(&held) {
+                let error = self.back(&mut held, &subject, request, managed, error);
+                let taken_back = self.take_back(&held);
+                if let (Ok(now), Some(managed)) = (self.store.instance_by_id(held.instance.id), managed)
+                    && now.revision == Some(subject.revision)
+                {
+                    // It is left for looking at, with its code.
+                    managed.keep();
+                }
+                match taken_back {
                     Ok(()) => Err(error),
                     Err(second) => Err(error.detail(second.message)),
                 }
@@ -129,7 +154,14 @@ impl Session {
     }
 
     /// After a move that failed once it had begun: the last good revision again.
-    fn back(&self, held: &mut Held, subject: &Subject, request: &UpRequest, error: Error) -> Error {
+    fn back(
+        &self,
+        held: &mut Held,
+        subject: &Subject,
+        request: &UpRequest,
+        managed: &mut Option<Managed>,
+        error: Error,
+    ) -> Error {
         let Ok(now) = self.store.instance_by_id(held.instance.id) else { return error };
         held.instance = now;
         let begun = held.instance.revision == Some(subject.revision);
@@ -140,6 +172,9 @@ impl Session {
             return error;
         };
         self.warn(format!("{} goes back to {}", held.instance.target, good.revision));
+        if let Some(managed) = managed {
+            self.undo(managed);
+        }
         let how = How {
             verb: "up",
             cause: format!("{} failed", subject.revision),
@@ -171,8 +206,11 @@ impl Session {
     }
 
     /// Which instance, at which revision.
-    fn subject(&self, request: &UpRequest) -> Result<Subject> {
+    fn subject(&self, request: &UpRequest, managed: Option<&Managed>) -> Result<Subject> {
         let words = &request.target;
+        if let Some(managed) = managed {
+            return self.managed_subject(request, managed);
+        }
         if let Some(revision) = words.revision {
             reads_nothing(request, "a revision")?;
             return self.at_revision_subject(words, revision, request);
@@ -191,7 +229,7 @@ impl Session {
             Some(instance) => Some(instance.target.environment.to_string()),
             None => words.environment.clone(),
         };
-        let reading = self.reading(request, environment.as_deref());
+        let reading = self.reading(request, environment.as_deref(), &self.folder);
         let committed = self.commit(&checkout, reading, request.message.as_deref())?;
         let number = committed.revision.number;
         let (name, pinned) = match (&existing, &request.place) {
@@ -215,6 +253,27 @@ impl Session {
             anew,
             made: false,
             cause,
+        })
+    }
+
+    /// The instance of a commit's worktree.
+    fn managed_subject(&self, request: &UpRequest, managed: &Managed) -> Result<Subject> {
+        let base = managed.base();
+        let reading = self.reading(request, request.target.environment.as_deref(), &base);
+        let committed = self.commit(&managed.checkout, reading, request.message.as_deref())?;
+        let number = committed.revision.number;
+        Ok(Subject {
+            cause: if committed.new { format!("{number} is new") } else { format!("the commit is {number}") },
+            workspace: committed.workspace,
+            environment: committed.environment,
+            revision: number,
+            committed: committed.new,
+            name: managed.wanted.name.clone(),
+            checkout: Some(managed.checkout.folder.clone()),
+            pinned: false,
+            additional: false,
+            anew: false,
+            made: false,
         })
     }
 

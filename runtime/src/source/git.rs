@@ -121,8 +121,12 @@ pub fn instance_name(checkout: &Checkout) -> InstanceName {
         return InstanceName::main();
     };
     let folder = repository.root.file_name().map(|name| name.to_string_lossy().into_owned());
-    let original = repository.branch.clone().or(folder).unwrap_or_default();
-    let (name, altered) = derive(&original, "worktree");
+    name_after(&repository.branch.clone().or(folder).unwrap_or_default(), "worktree")
+}
+
+/// A name made from a text. One that had to be altered, or that is reserved, ends in four hex digits of the text.
+pub fn name_after(original: &str, fallback: &str) -> InstanceName {
+    let (name, altered) = derive(original, fallback);
     let plain: Option<InstanceName> = name.parse().ok();
     match plain {
         Some(plain) if !altered && !plain.is_reserved() => plain,
@@ -134,6 +138,11 @@ pub fn instance_name(checkout: &Checkout) -> InstanceName {
             name.parse().unwrap_or_else(|_| InstanceName::main())
         }
     }
+}
+
+/// The repository that a folder is a work tree of, or lies in.
+pub fn repository_of(folder: &Path) -> Option<Repository> {
+    repository(&fs::canonicalize(folder).ok()?)
 }
 
 /// The branch that a folder is on now, whether or not there is a stack in it.

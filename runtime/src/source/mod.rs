@@ -45,7 +45,9 @@ use sidestack_topology::revision::{Interpolation, Templates};
 
 pub(crate) use self::build::build_digest;
 pub use self::context::{ContextError, Memo};
-pub use self::git::{Checkout, Repository, branch, checkout, checkout_at, dirty, instance_name};
+pub use self::git::{
+    Checkout, Repository, branch, checkout, checkout_at, dirty, instance_name, name_after, repository_of,
+};
 pub use self::index::WorkTree;
 pub use self::inputs::{ContextStamp, Inputs, Program};
 pub use self::main_tree::MainTree;
