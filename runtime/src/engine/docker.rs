@@ -107,6 +107,29 @@ impl DockerEngine {
         Ok(Ready { docker, api })
     }
 
+    /// The names of the containers that use a network or a volume; with `all`, also of those that do not run.
+    async fn users(&self, (kind, id): (&str, &str), all: bool) -> Result<Vec<String>, EngineError> {
+        let docker = &self.ready().await?.docker;
+        let filters = Some(HashMap::from([(kind.to_owned(), vec![id.to_owned()])]));
+        let options = query::ListContainersOptions { all, filters, ..Default::default() };
+        let what = format!("the containers that use {kind} `{id}`");
+        let list = self.call(&what, self.quick, docker.list_containers(Some(options))).await?;
+        let names = list.into_iter().filter_map(|one| one.names?.into_iter().next());
+        Ok(names.map(|name| name.trim_start_matches('/').to_owned()).collect())
+    }
+
+    /// Something cannot go because somebody uses it: who that is, where Docker can tell.
+    async fn held(&self, what: String, message: String, used: (&str, &str)) -> EngineError {
+        let users = self.users(used, true).await.unwrap_or_default();
+        let names: Vec<String> = users.iter().map(|name| format!("`{name}`")).collect();
+        let message = match names.as_slice() {
+            [] => message,
+            [one] => format!("the container {one} uses it"),
+            several => format!("the containers {} use it", several.join(", ")),
+        };
+        EngineError::Conflict { what, message }
+    }
+
     /// Awaits a call of the library within a limit.
     async fn call<T>(
         &self,
@@ -405,15 +428,7 @@ impl Engine for DockerEngine {
     }
 
     async fn volume_user(&self, volume: &str) -> Result<Option<String>, EngineError> {
-        let docker = &self.ready().await?.docker;
-        let options = query::ListContainersOptions {
-            filters: Some(HashMap::from([("volume".to_owned(), vec![volume.to_owned()])])),
-            ..Default::default()
-        };
-        let what = format!("the containers on volume `{volume}`");
-        let list = self.call(&what, self.quick, docker.list_containers(Some(options))).await?;
-        let name = list.into_iter().filter_map(|one| one.names?.into_iter().next()).next();
-        Ok(name.map(|name| name.trim_start_matches('/').to_owned()))
+        Ok(self.users(("volume", volume), false).await?.into_iter().next())
     }
 
     async fn copy_volume(
@@ -442,7 +457,9 @@ impl Engine for DockerEngine {
         let what = format!("network `{id}`");
         // 403 stands for "has active endpoints" up to API 1.47 or so, 409 later.
         let removal = match self.call(&what, SLOW, docker.remove_network(&encode(id))).await {
-            Err(EngineError::Api { status: 403, message }) => Err(EngineError::Conflict { what, message }),
+            Err(EngineError::Api { status: 403, message } | EngineError::Conflict { message, .. }) => {
+                Err(self.held(what, message, ("network", id)).await)
+            }
             Err(EngineError::NotConnected { .. }) => Ok(()),
             other => other,
         };
@@ -453,7 +470,11 @@ impl Engine for DockerEngine {
         let docker = &self.ready().await?.docker;
         let what = format!("volume `{name}`");
         let options = None::<query::RemoveVolumeOptions>;
-        gone_is_done(self.call(&what, SLOW, docker.remove_volume(&encode(name), options)).await)
+        let removal = match self.call(&what, SLOW, docker.remove_volume(&encode(name), options)).await {
+            Err(EngineError::Conflict { message, .. }) => Err(self.held(what, message, ("volume", name)).await),
+            other => other,
+        };
+        gone_is_done(removal)
     }
 }
 

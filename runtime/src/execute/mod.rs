@@ -186,7 +186,7 @@ impl<E: Engine> Execution<'_, E> {
     async fn remove_network(&self, id: &str) -> Result<()> {
         self.engine.remove_network(id).await.map_err(|error| {
             Error::from(error)
-                .hint("a container that is not this instance's is attached; `docker network inspect` names it")
+                .hint("a container that is not this instance's stands in it: remove it, or `docker network disconnect` it")
         })
     }
 

@@ -194,7 +194,7 @@ impl Session {
                 let networks = found.networks.iter().map(|network| async move {
                     engine.remove_network(&network.id).await.map_err(|error| {
                         Error::from(error).hint(format!(
-                            "a container that is not this instance's is attached to `{}`; `docker network inspect` names it",
+                            "a container that is not this instance's stands in `{}`: remove it, or `docker network disconnect` it",
                             network.name
                         ))
                     })

@@ -205,7 +205,7 @@ fn compose_s_refusals_and_warnings_are_passed_on() {
         ("services: {a: {image: x, depends_on: [b]}}\n", "depends on undefined service"),
         ("services: {a: {image: x, env_file: gone.env}}\n", "gone.env"),
         ("services:\n  a:\n   image: [\n", "compose.yaml"),
-        ("services: {a: {image: x, command: \"a \\x7f\"}}\n", "U+007F"),
+        ("services: {a: {image: x, labels: {\"a\\x7f\": b}}}\n", "`services.a.labels` holds the character U+007F"),
         ("services: {a: {image: x, command: \"a \\uE0F0renv:X\\uE0F1\"}}\n", "U+E0F0"),
         ("services: {a: {image: x, command: \"a \\uE0F2project\\uE0F3\"}}\n", "U+E0F2"),
     ] {
