@@ -60,7 +60,7 @@ const TRUE_REASONS: [&str; 12] = [
     "for a Windows drive",
     "whose file system is read-only",
     "would stand under the tmpfs",
-    "of a slot that has 100",
+    "; a slot has 100",
 ];
 
 /// Variables that look like secrets get values of their own, so that references stand in the trees.

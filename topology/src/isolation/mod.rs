@@ -70,7 +70,6 @@ pub(crate) fn isolate(
     let claims = &mut isolated.claims;
     let mut found = Found { items: &mut isolated.shared, inside: &mut isolated.written };
     characters::check(model, faults);
-    refuse::project(model, faults);
     let mut services = model.services.clone();
     choose::check(choices, &model.networks, &model.volumes, &services, faults);
     rules::extensions(model, claims);
@@ -83,6 +82,7 @@ pub(crate) fn isolate(
     let active: BTreeSet<String> = active.into_iter().map(str::to_owned).collect();
     let active: BTreeSet<&str> = active.iter().map(String::as_str).collect();
     services.retain(|name, _| active.contains(name.as_str()));
+    refuse::project(model, &services, faults);
     shared::project(model, &mut found);
     let inner = rules::inner_networks(model, &services);
     for (key, network) in &model.networks {

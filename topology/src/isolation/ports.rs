@@ -1,6 +1,6 @@
 //! Published ports become leases.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -75,6 +75,7 @@ pub(super) fn leases(
 ) -> Vec<Publish> {
     let replicas = u16::try_from(service.replicas().max(1)).unwrap_or(u16::MAX);
     let mut published: Vec<Publish> = Vec::new();
+    let mut ordinals = BTreeMap::new();
     for (at, port) in service.ports.iter_mut().enumerate() {
         let literal = port.published.as_deref().unwrap_or_default();
         let protocol = match port.protocol.as_deref() {
@@ -87,8 +88,9 @@ pub(super) fn leases(
                 continue;
             }
         };
-        let same = |other: &&Publish| other.container_port == port.target && other.protocol == protocol;
-        let ordinal = u16::try_from(published.iter().filter(same).count()).unwrap_or(u16::MAX);
+        let count = ordinals.entry((port.target, protocol)).or_insert(0_u16);
+        let ordinal = *count;
+        *count = count.saturating_add(1);
         let index = at.to_string();
         claims.at(&["services", name, "ports", &index], RULE, LEASED);
         claims.at(&["services", name, "ports", &index, "host_ip"], "loopback", LOOPBACK);

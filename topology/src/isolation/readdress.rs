@@ -2,7 +2,7 @@
 //! machine's range, and fixed addresses move with it, also where they are written.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};
 
@@ -126,9 +126,9 @@ fn network(
     claims.at(&["networks", key, "ipam"], "subnet", SUBNET);
     let mut config = Vec::new();
     if let Some((subnet, number)) = place {
-        let asked = v4.iter().map(|(_, address)| address).chain(&old.gateway).chain(old.auxiliary.values());
+        let asked = v4.iter().map(|(_, address)| address).chain(&old.gateways).chain(old.auxiliary.values());
         let asked: BTreeSet<Ipv4Addr> = asked.filter_map(|text| text.parse().ok()).collect();
-        let gateway = old.gateway.as_ref().and_then(|text| text.parse().ok());
+        let gateway = old.gateways.first().and_then(|text| text.parse().ok());
         let Some(map) = spread(&asked, gateway, subnet) else {
             let message =
                 format!("network `{key}` fixes {} addresses; a copy of it holds {}", asked.len(), subnet.size() - 3);
@@ -138,7 +138,7 @@ fn network(
         let mut entry = json!({"subnet": subnet.to_string()});
         let to =
             |text: &String| text.parse().ok().and_then(|address: Ipv4Addr| map.get(&address)).map(ToString::to_string);
-        if let Some(gateway) = old.gateway.as_ref().and_then(to) {
+        if let Some(gateway) = old.gateways.first().and_then(to) {
             entry["gateway"] = Value::from(gateway);
         }
         let auxiliary: serde_json::Map<String, Value> =
@@ -156,7 +156,7 @@ fn network(
         }
         config.push(entry);
         moved.0.extend(map.iter().map(|(from, to)| (from.to_string(), to.to_string())));
-        if let Some(text) = &old.subnet {
+        for text in &old.subnets {
             moved.0.insert(text.clone(), subnet.to_string());
             if let Some(first) = text.split('/').next().and_then(|base| base.parse::<Ipv4Addr>().ok()) {
                 let first = Ipv4Addr::from_bits(first.to_bits().saturating_add(1));
@@ -164,16 +164,22 @@ fn network(
             }
         }
         if old.v6 {
-            let third = subnet.base.octets()[2] / 2;
-            config.push(json!({"subnet": format!("fd53:6465:{:x}:{number:x}::/64", third)}));
-            for (_, address) in &v6 {
-                if let Ok(address) = address.parse::<std::net::Ipv6Addr>() {
+            let slot = u16::from(subnet.base.octets()[2] / 2);
+            let new = format!("fd53:6465:{slot:x}:{number:x}::/64");
+            let mut entry = json!({"subnet": new});
+            for address in v6.iter().map(|(_, address)| address).chain(&old.gateways6) {
+                if let Ok(address) = address.parse::<Ipv6Addr>() {
                     let low = address.segments();
-                    let new =
-                        std::net::Ipv6Addr::new(0xfd53, 0x6465, third.into(), number, low[4], low[5], low[6], low[7]);
+                    let new = Ipv6Addr::new(0xfd53, 0x6465, slot, number, low[4], low[5], low[6], low[7]);
                     moved.0.insert(address.to_string(), new.to_string());
                 }
             }
+            moved.0.extend(old.subnets6.iter().map(|old| (old.clone(), new.clone())));
+            let gateway = old.gateways6.first().and_then(|text| text.parse::<Ipv6Addr>().ok());
+            if let Some(gateway) = gateway.and_then(|gateway| moved.0.get(&gateway.to_string())) {
+                entry["gateway"] = Value::from(gateway.as_str());
+            }
+            config.push(entry);
         }
     }
     let Some(network) = plan.networks.get_mut(key) else { return };
@@ -198,10 +204,12 @@ fn network(
 /// What the file says of a network's addresses.
 #[derive(Debug, Default)]
 struct Old {
-    subnet: Option<String>,
-    gateway: Option<String>,
+    subnets: Vec<String>,
+    gateways: Vec<String>,
     auxiliary: BTreeMap<String, String>,
     v6: bool,
+    subnets6: Vec<String>,
+    gateways6: Vec<String>,
 }
 
 impl Old {
@@ -212,10 +220,12 @@ impl Old {
             let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
             if text("subnet").is_some_and(|subnet| subnet.contains(':')) {
                 old.v6 = true;
+                old.subnets6.extend(text("subnet"));
+                old.gateways6.extend(text("gateway"));
                 continue;
             }
-            old.subnet = old.subnet.or(text("subnet"));
-            old.gateway = old.gateway.or(text("gateway"));
+            old.subnets.extend(text("subnet"));
+            old.gateways.extend(text("gateway"));
             let auxiliary = entry.get("aux_addresses").and_then(Value::as_object).into_iter().flatten();
             old.auxiliary
                 .extend(auxiliary.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))));
@@ -346,29 +356,36 @@ impl Moved {
     fn text(&self, text: &str) -> Option<String> {
         let mut out = String::new();
         let mut done = 0;
-        let mut at = 0;
-        // A subnet before an address of the same beginning.
-        while at < text.len() {
-            let here = self.0.iter().rev().filter(|(from, _)| whole(text, at, from)).max_by_key(|(from, _)| from.len());
-            match here {
-                Some((from, to)) => {
-                    out.push_str(&text[done..at]);
-                    out.push_str(to);
-                    at += from.len();
-                    done = at;
-                }
-                None => at += text[at..].chars().next().map_or(1, char::len_utf8),
+        let mut in_word = false;
+        // Nearly everything is passed over by one look at what stands before it.
+        for (at, c) in text.char_indices() {
+            let begins = !in_word && c.is_ascii_hexdigit() && at >= done;
+            in_word = is_word(c);
+            if !begins {
+                continue;
+            }
+            // A subnet before an address of the same beginning.
+            let here = self.0.iter().filter(|(from, _)| whole(text, at, from)).max_by_key(|(from, _)| from.len());
+            if let Some((from, to)) = here {
+                out.push_str(&text[done..at]);
+                out.push_str(to);
+                done = at + from.len();
             }
         }
         (done > 0).then(|| out + &text[done..])
     }
 }
 
+/// What an address may be the end of, and then is another.
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '.'
+}
+
 /// Whether `part` stands at `at` and no further digit belongs to it.
 fn whole(text: &str, at: usize, part: &str) -> bool {
-    let Some(rest) = text.get(at..).and_then(|rest| rest.strip_prefix(part)) else { return false };
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '.';
-    let before = text[..at].chars().next_back().is_some_and(|c| word(c) || (part.contains("::") && c == ':'));
+    let Some(rest) = text[at..].strip_prefix(part) else { return false };
+    let before = text[..at].chars().next_back();
+    let before = before.is_some_and(|c| is_word(c) || (part.contains("::") && c == ':'));
     let mut after = rest.chars();
     let next = after.next();
     // A full stop at the end of a sentence is no part of it.

@@ -1,6 +1,8 @@
 //! What is refused by name, because running it twice would share or break
 //! something and no rule changes it yet.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::compose::{Mount, Network, Project, Service, Volume};
@@ -11,12 +13,19 @@ fn refused(path: &[&str], what: String, why: &str) -> Diagnostic {
     Diagnostic::error(path, what).hint(why.to_owned())
 }
 
-pub(super) fn project(model: &Project, faults: &mut Vec<Diagnostic>) {
+/// `services` are those that run.
+pub(super) fn project(model: &Project, services: &BTreeMap<String, Service>, faults: &mut Vec<Diagnostic>) {
     if model.rest.contains_key("models") {
         faults.push(refused(&["models"], "`models` are not supported".to_owned(), "run the model as a service"));
     }
     for (kind, objects) in [("secrets", &model.secrets), ("configs", &model.configs)] {
-        for key in objects.iter().filter(|(_, object)| object.external).map(|(key, _)| key) {
+        let used = |key: &String| {
+            services.values().any(|service| {
+                let grants = if kind == "secrets" { &service.secrets } else { &service.configs };
+                grants.iter().any(|grant| grant.source == *key)
+            })
+        };
+        for key in objects.iter().filter(|(key, object)| object.external && used(key)).map(|(key, _)| key) {
             let message = format!("the external {} `{key}` exists in Swarm only", kind.trim_end_matches('s'));
             faults.push(refused(&[kind, key], message, "take it from a file, the environment or inline"));
         }
@@ -39,6 +48,10 @@ pub(super) fn service(name: &str, service: &Service, faults: &mut Vec<Diagnostic
     let built = service.build.as_ref().and_then(|build| build.get("labels")).and_then(Value::as_object);
     let built = built.into_iter().flat_map(serde_json::Map::keys);
     reserved_labels(&["services", name, "build"], &format!("the build of {what}"), built, faults);
+    if service.rest.get("runtime").is_some_and(|runtime| runtime == "nvidia") {
+        let message = format!("`{name}` uses the GPUs of the host, which every copy shares");
+        faults.push(Diagnostic::warning(&["services", name, "runtime"], message));
+    }
     for key in ["devices", "gpus", "device_cgroup_rules"] {
         if service.rest.get(key).is_some_and(|value| !value.is_null()) {
             let message = format!("`{name}` uses `{key}` of the host, which every copy shares");

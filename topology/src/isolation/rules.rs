@@ -193,6 +193,8 @@ pub(super) fn file_objects(model: &Project, claims: &mut Claims) -> FileObjects 
         for (key, object) in objects {
             if object.file.is_some() {
                 claims.at(&[kind, key, "name"], "file-name", FIXED_NAME);
+            } else if object.external {
+                claims.at(&[kind, key], "left-out", "nothing that runs has it");
             } else {
                 claims.at(&[kind, key], "delivery", DELIVERED);
             }

@@ -130,6 +130,12 @@ pub(super) fn project(model: &Project, found: &mut Found<'_>) {
     for (key, volume) in &model.volumes {
         let Some(volume) = volume.as_ref().filter(|volume| !volume.external) else { continue };
         let options = volume.rest.get("driver_opts").and_then(Value::as_object);
+        let driver = volume.rest.get("driver").and_then(Value::as_str).filter(|driver| *driver != "local");
+        if let (Some(driver), Some(_)) = (driver, options.filter(|options| !options.is_empty())) {
+            let what =
+                format!("volume `{key}` is kept by the driver `{driver}`, which may give every copy the same data");
+            found.add(&["volumes", key, "driver"], format!("volume:{key}"), what, Answer::Consent);
+        }
         let device = options.and_then(|options| options.get("device")).and_then(Value::as_str);
         if let Some(device) = device.filter(|device| *device != "tmpfs" && outside(device)) {
             let what = format!("volume `{key}` is bound to `{}`", written(device));

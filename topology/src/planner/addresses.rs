@@ -1,5 +1,7 @@
 //! What is published, and at which address each vantage finds it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::{Draft, Resolved};
@@ -13,7 +15,7 @@ use crate::template::Context;
 pub(super) const LOOPBACK: &str = "127.0.0.1";
 
 /// The ports of resources join those of the compose files.
-pub(super) fn publishes(draft: &mut Draft) {
+pub(super) fn publishes(draft: &mut Draft, faults: &mut Vec<Diagnostic>) {
     for resource in draft.resources.values() {
         for port in resource.module.ports.values() {
             let Some(service) = resource.services.get(&port.service) else {
@@ -32,6 +34,25 @@ pub(super) fn publishes(draft: &mut Draft) {
         }
     }
     draft.publishes.sort();
+    room(draft, faults);
+}
+
+/// A slot has a hundred ports, which is told before anything is given numbers.
+fn room(draft: &Draft, faults: &mut Vec<Diagnostic>) {
+    // TCP and UDP share a number.
+    let keys: BTreeMap<String, &Publish> = draft.publishes.iter().map(|publish| (publish.key(), publish)).collect();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for publish in keys.values() {
+        *counts.entry(&publish.service).or_default() += u32::from(publish.replicas.max(1));
+    }
+    let total: u32 = counts.values().sum();
+    if let Some((service, count)) = counts.iter().max_by_key(|(_, count)| **count)
+        && total > u32::from(Slot::PORTS)
+    {
+        let message =
+            format!("the stack publishes {total} ports, {count} of them `{service}`; a slot has {}", Slot::PORTS);
+        faults.push(Diagnostic::error(&["services", service, "ports"], message).hint("publish fewer ports"));
+    }
 }
 
 /// The host port of a publication, or 0 while there is no slot.
@@ -49,10 +70,13 @@ fn host_port(placement: &Placement, publish: &Publish) -> Result<u16, Option<u16
 
 /// Gives each publication its host port.
 pub(super) fn assign(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>) {
+    let mut granted = BTreeSet::new();
     for publish in &draft.publishes {
         match host_port(&plan.placement, publish) {
             Ok(host_port) => {
+                // The files may bind one port on several addresses of the host; here there is one.
                 let own = publish.own.filter(|own| plan.placement.own_ports.contains(own));
+                let own = own.filter(|own| granted.insert((*own, publish.protocol)));
                 let (publish, host_ip) = (publish.clone(), LOOPBACK.to_owned());
                 plan.ports.push(PlannedPort { publish, host_ip, host_port, own });
             }

@@ -224,7 +224,7 @@ pub fn draft(input: Input<'_>) -> (Draft, Vec<Diagnostic>) {
     bind::volume_clashes(&draft, &mut faults);
     bind::bindings(input.manifest, &mut draft, &mut faults);
     variables::own_keys(&draft, &mut faults);
-    addresses::publishes(&mut draft);
+    addresses::publishes(&mut draft, &mut faults);
     place::unreachable(&draft, &mut faults);
     (draft, faults)
 }

@@ -7,7 +7,7 @@ fn fixed() -> Given {
         "services": {
             "web": {"image": "x", "networks": {"net": {"ipv4_address": "172.28.0.10", "ipv6_address": "2001:db8::10"}}, "hostname": "web",
                 "environment": {"DB_HOST": "172.28.1.20", "URL": "http://172.28.1.20:5432/x", "OTHER": "172.28.1.200", "NET": "172.28.0.0/16",
-                    "V6": "[2001:db8::20]:80"},
+                    "V6": "[2001:db8::20]:80", "V6NET": "2001:db8::/64 by 2001:db8::1", "SECOND": "172.29.0.0/16 by 172.29.0.1"},
                 "command": ["--db", "172.28.1.20"], "entrypoint": ["run", "--self=172.28.0.10"],
                 "labels": {"where": "172.28.0.10"}, "extra_hosts": ["db=172.28.1.20"], "dns": ["172.28.1.20"],
                 "healthcheck": {"test": ["CMD-SHELL", "nc 172.28.1.20 5432"]}},
@@ -15,7 +15,8 @@ fn fixed() -> Given {
         },
         "networks": {"net": {"enable_ipv6": true, "ipam": {"driver": "default", "config": [
             {"subnet": "172.28.0.0/16", "gateway": "172.28.0.1", "ip_range": "172.28.5.0/24", "aux_addresses": {"router": "172.28.0.2"}},
-            {"subnet": "2001:db8::/64"},
+            {"subnet": "172.29.0.0/16", "gateway": "172.29.0.1"},
+            {"subnet": "2001:db8::/64", "gateway": "2001:db8::1"},
         ]}}},
     }))
 }
@@ -27,8 +28,8 @@ fn row_fixed_addresses() {
     assert_eq!(
         copies[0].part("/networks/net/ipam"),
         &json!({"driver": "default", "config": [
-            {"subnet": "10.231.6.0/24", "gateway": "10.231.6.1", "ip_range": "10.231.6.128/25", "aux_addresses": {"router": "10.231.6.2"}},
-            {"subnet": "fd53:6465:3:0::/64"},
+            {"subnet": "10.231.6.0/24", "gateway": "10.231.6.1", "ip_range": "10.231.6.128/26", "aux_addresses": {"router": "10.231.6.2"}},
+            {"subnet": "fd53:6465:3:0::/64", "gateway": "fd53:6465:3::1"},
         ]})
     );
     assert_eq!(
@@ -40,7 +41,7 @@ fn row_fixed_addresses() {
     assert_eq!(
         copies[0].web("environment"),
         &json!({"DB_HOST": "10.231.6.20", "URL": "http://10.231.6.20:5432/x", "OTHER": "172.28.1.200", "NET": "10.231.6.0/24",
-            "V6": "[fd53:6465:3::20]:80"})
+            "V6": "[fd53:6465:3::20]:80", "V6NET": "fd53:6465:3:0::/64 by fd53:6465:3::1", "SECOND": "10.231.6.0/24 by 10.231.6.254"})
     );
     let written: Vec<String> =
         copies[0].of("address").into_iter().filter(|change| !change.contains("environment")).collect();

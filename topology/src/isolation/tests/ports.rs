@@ -91,6 +91,18 @@ fn row_own_ports() {
 }
 
 #[test]
+fn an_own_port_is_published_once() {
+    let mut given = web(json!({"image": "x", "ports": [
+        {"target": 80, "published": "3000", "host_ip": "127.0.0.1"}, {"target": 80, "published": "3000", "host_ip": "::1"},
+        {"target": 80, "published": "3000", "protocol": "udp"},
+    ]}));
+    given.own_ports = BTreeSet::from([3000]);
+    let ports = given.copy().web("ports").as_array().unwrap().clone();
+    let own: Vec<_> = ports.iter().filter(|port| port["published"] == "3000").map(|port| &port["protocol"]).collect();
+    assert_eq!(own, [&Value::Null, &json!("udp")]);
+}
+
+#[test]
 fn what_a_port_is_for_stays() {
     let web = web(json!({"image": "x", "ports": [
         {"target": 80, "published": "8080", "name": "page"},

@@ -64,12 +64,23 @@ fn what_no_copy_can_have() {
             json!({"labels": {"com.docker.compose.volume": ""}}),
             "volumes.n.labels: volume `n` sets the label `com.docker.compose.volume`, which tells what belongs to whom",
         ),
-        ("secrets", json!({"external": true}), "secrets.n: the external secret `n` exists in Swarm only"),
-        ("configs", json!({"external": true}), "configs.n: the external config `n` exists in Swarm only"),
     ] {
         refused(&given(json!({"services": {}, kind: {"n": object}})), expected);
     }
     refused(&given(json!({"services": {}, "models": {"m": {}}})), "models: `models` are not supported");
+}
+
+#[test]
+fn what_is_swarms_is_refused_where_it_is_used() {
+    for (kind, one) in [("secrets", "secret"), ("configs", "config")] {
+        let model = |profiles: Value| {
+            let service = json!({"image": "x", kind: [{"source": "n"}], "profiles": profiles});
+            given(json!({"services": {"web": {"image": "x"}, "swarm": service}, kind: {"n": {"external": true}}}))
+        };
+        refused(&model(json!([])), &format!("{kind}.n: the external {one} `n` exists in Swarm only"));
+        let copy = model(json!(["swarm"])).copy();
+        assert_eq!(copy.of("left-out"), [format!(r#"/{kind}: {{"n":{{"external":true,"name":"n"}}}} → null"#)]);
+    }
 }
 
 #[test]
@@ -130,6 +141,21 @@ fn fixed_addresses_need_room() {
         &given(json!({"services": services, "networks": {"n": null}})),
         "networks.n: network `n` fixes 300 addresses; a copy of it holds 253",
     );
+}
+
+#[test]
+fn more_ports_than_a_slot_has() {
+    let model = |last: u16| {
+        let port = |port: u16| json!({"target": port, "published": port.to_string(), "protocol": "udp"});
+        let ports: Vec<Value> = (10_000..=last).map(port).collect();
+        given(
+            json!({"services": {"rtp": {"image": "x", "ports": ports}, "web": {"image": "x", "ports": [{"target": 80}]}}}),
+        )
+    };
+    assert_eq!(model(10_098).copy().plan.ports.len(), 100);
+    let (_, _, faults) = model(20_000).draft();
+    let told: Vec<String> = faults.iter().map(line).collect();
+    assert_eq!(told, ["services.rtp.ports: the stack publishes 10002 ports, 10001 of them `rtp`; a slot has 100"]);
 }
 
 #[test]

@@ -109,6 +109,12 @@ fn volumes_bound_to_a_path_of_the_host() {
     assert_eq!(bound("/srv"), [("volume:v".to_owned(), Answer::Consent)]);
     assert!(bound(&format!("{CHECKOUT}/data")).is_empty());
     assert!(bound("tmpfs").is_empty());
+    let by = |driver: Value, options: Value| {
+        let volume = json!({"driver": driver, "driver_opts": options});
+        copy(json!({"services": {}, "volumes": {"v": volume}})).plan.shared.len()
+    };
+    assert_eq!(by(json!("rclone"), json!({"remote": "bucket:/x"})), 1);
+    assert_eq!(by(json!("rclone"), json!({})) + by(json!("local"), json!({"o": "size=1m"})), 0);
 }
 
 #[test]
@@ -116,6 +122,7 @@ fn row_gpus_and_devices() {
     for (service, expected) in [
         (json!({"devices": ["/dev/kvm"]}), "services.web.devices: `web` uses `devices`"),
         (json!({"gpus": [{"count": -1}]}), "services.web.gpus: `web` uses `gpus`"),
+        (json!({"runtime": "nvidia"}), "services.web.runtime: `web` uses the GPUs"),
         (
             json!({"device_cgroup_rules": ["c 1:3 mr"]}),
             "services.web.device_cgroup_rules: `web` uses `device_cgroup_rules`",
