@@ -23,6 +23,8 @@ pub struct Observed {
     pub foreign: Vec<String>,
     /// External networks and volumes that are not there: kind, key, real name.
     pub absent: Vec<(&'static str, String, String)>,
+    /// Volumes that would be copied while a container writes to them: real name and container.
+    pub used: Vec<(String, String)>,
     /// Local images by the name that was asked for; `None` when there is none.
     pub images: BTreeMap<String, Option<Image>>,
 }
@@ -135,8 +137,11 @@ pub(crate) async fn complete(
             let name = plan.volumes.get(key).and_then(|volume| volume.name.as_deref());
             volumes.iter().any(|volume| Some(volume.name.as_str()) == name)
         };
-        let copied = plan.copies.iter().filter(|(key, _)| !there(key));
-        let copied = copied.map(|(key, name)| ("volume", key.clone(), name.clone()));
+        let copied: Vec<_> = plan.copies.iter().filter(|(key, _)| !there(key)).collect();
+        for (_, name) in &copied {
+            observed.used.extend(engine.volume_user(name).await?.map(|user| ((*name).clone(), user)));
+        }
+        let copied = copied.into_iter().map(|(key, name)| ("volume", key.clone(), name.clone()));
         let outer_nets =
             outer_nets.into_iter().map(|(key, network)| ("network", key, network.name.as_ref().unwrap_or(key)));
         let outer_vols =

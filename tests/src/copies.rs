@@ -87,8 +87,13 @@ impl Copies {
         let (one, two) = (possessions(&self.world, first), possessions(&self.world, second));
         let both: Vec<&String> = one.all.intersection(&two.all).collect();
         assert!(both.is_empty(), "both copies have {both:?}");
-        works(&self, first);
-        works(&self, second);
+        for copy in COPIES {
+            let plan = self.world.run(["plan", copy, "--json"]).ok().json();
+            let changes = plan["isolation"].as_array().unwrap();
+            let unexplained: Vec<&Value> = changes.iter().filter(|change| change["rule"] == "unexplained").collect();
+            assert!(unexplained.is_empty(), "{copy}: {unexplained:#?}");
+            works(&self, copy);
+        }
         let before = containers(&self.world.project(second));
         self.world.run(["rm", first, "--volumes"]).ok();
         assert_eq!(possessions(&self.world, first), Possessions::default(), "{first} left something");

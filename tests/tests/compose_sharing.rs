@@ -204,6 +204,41 @@ fn an_external_volume() {
     assert_eq!(kept.ok().stdout, "theirs\n");
 }
 
+#[test]
+fn a_copy_of_an_external_volume() {
+    if !docker_is_there() {
+        return;
+    }
+    let copies = Copies { world: stack(&[("compose.yaml", DATA)]) };
+    let world = &copies.world;
+    let data = Foreign::create("volume", format!("{}-data", world.workspace));
+    world.run(["up"]).ok();
+    let write =
+        "cd /data; echo theirs > it; chown 7:8 it; chmod 640 it; ln -s it link; mkdir -p a/b; echo deep > a/b/c";
+    copies.exec("main", "app", &["sh", "-c", write]);
+    // Data that somebody writes to just now would be torn.
+    refused(world, &["up", "--new", "two", "--copy", "data"], 5, "volume-in-use").says(&world.project("main"));
+    world.run(["stop", "main"]).ok();
+    world.run(["up", "--new", "two", "--copy", "data"]).ok();
+    let look = |copies: &Copies, copy: &str| {
+        copies.exec(copy, "app", &["sh", "-c", "cd /data; cat link a/b/c; stat -c '%a %u %g' it"])
+    };
+    assert_eq!(look(&copies, "two"), "theirs\ndeep\n640 7 8");
+    copies.exec("two", "app", &["sh", "-c", "echo mine > /data/it"]);
+    // It begins with a copy, once.
+    world.run(["down", "two"]).ok();
+    world.run(["up", "two"]).ok();
+    assert_eq!(look(&copies, "two"), "mine\ndeep\n640 7 8");
+    // `main` runs on as it was, on what it had.
+    world.run(["start", "main"]).ok();
+    assert_eq!(look(&copies, "main"), "theirs\ndeep\n640 7 8");
+    copies.go_one_by_one(|copies, copy| {
+        assert!(look(copies, copy).starts_with(if copy == "main" { "theirs" } else { "mine" }), "{copy}");
+    });
+    let kept = docker(&["run", "--rm", "-v", &format!("{}:/data", data.name), "busybox:stable", "cat", "/data/it"]);
+    assert_eq!(kept.ok().stdout, "theirs\n");
+}
+
 const HOST_STATE: &str = r#"services:
   web:
     image: busybox:stable

@@ -8,7 +8,7 @@ mod joined;
 mod steps;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -351,6 +351,9 @@ fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<
         key: key.clone(),
         name: name.clone(),
     }));
+    refusals.extend(
+        observed.used.iter().map(|(volume, user)| Refusal::InUse { volume: volume.clone(), user: user.clone() }),
+    );
     for (key, digest) in &desired.digests.volumes {
         let name = desired.plan.volumes.get(key).and_then(|volume| volume.name.clone()).unwrap_or_default();
         let there = observed.volumes.iter().any(|volume| volume.name == name);

@@ -164,6 +164,13 @@ pub enum Refusal {
         /// Its name in Docker.
         name: String,
     },
+    /// A volume would be copied while somebody writes to it.
+    InUse {
+        /// Its name in Docker.
+        volume: String,
+        /// The container that runs on it.
+        user: String,
+    },
     /// A volume exists with another definition; Compose would replace it.
     VolumeChanged {
         /// Its name in Docker.
@@ -196,6 +203,9 @@ impl fmt::Display for Refusal {
             Self::Absent { kind, key, name } => {
                 write!(f, "the external {kind} `{key}` (`{name}`) is not there")
             }
+            Self::InUse { volume, user } => {
+                write!(f, "`{user}` is running on volume `{volume}`: a copy of it now would be torn")
+            }
             Self::VolumeChanged { volume } => {
                 write!(f, "the definition of volume `{volume}` changed, which would replace it and its data")
             }
@@ -216,6 +226,7 @@ impl Refusal {
         match self {
             Self::Foreign { .. } => "name-taken",
             Self::Absent { .. } => "external-missing",
+            Self::InUse { .. } => "volume-in-use",
             Self::VolumeChanged { .. } | Self::NetworkChanged { .. } | Self::DataFormat { .. } => "data-at-stake",
         }
     }
@@ -225,6 +236,7 @@ impl Refusal {
         match self {
             Self::Absent { .. } => Kind::NotFound,
             Self::Foreign { .. }
+            | Self::InUse { .. }
             | Self::VolumeChanged { .. }
             | Self::NetworkChanged { .. }
             | Self::DataFormat { .. } => Kind::Conflict,
@@ -237,6 +249,11 @@ impl Refusal {
             Self::Absent { kind, key, name } => {
                 return format!(
                     "`docker {kind} create {name}` makes it; `sidestack up --create {key}` has one of its own instead"
+                );
+            }
+            Self::InUse { user, .. } => {
+                return format!(
+                    "stop it for the time of the copy: `docker stop {user}`, or `sidestack stop` when it is an instance's"
                 );
             }
             Self::Foreign { .. } => {

@@ -322,10 +322,15 @@ impl Session {
             digests: &prepared.digests,
             restart: &how.restart,
             refresh,
+            partial: prepared.rest.is_some(),
         };
         let decision = decide::decide(desired, &observed, known);
         if let Some(refusal) = decision.refusals.first() {
-            let taken_over = last.is_none() && !matches!(refusal, Refusal::Foreign { .. } | Refusal::Absent { .. });
+            let of_data = matches!(
+                refusal,
+                Refusal::VolumeChanged { .. } | Refusal::NetworkChanged { .. } | Refusal::DataFormat { .. }
+            );
+            let taken_over = last.is_none() && of_data;
             let hint = if taken_over {
                 "the data is that of a removed instance: put the files back as they were to go on with it, or start empty with `sidestack rm --volumes` and `sidestack up`, or with `sidestack up --fresh`, which leaves it where it is".to_owned()
             } else {
