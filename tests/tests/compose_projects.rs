@@ -1,6 +1,8 @@
 //! Somebody else's compose files, each in two copies at once: pages, data and addresses are each copy's own.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 
 use sidestack_tests::{COPIES, Copies, containers, docker, docker_is_there, get, stack};
 
@@ -351,4 +353,68 @@ fn an_image_of_one_name_that_each_copy_builds_for_itself() {
     copies.world.run(["up", "main", "--no-own-ports"]).ok();
     assert_eq!(page("main"), "second");
     copies.go_one_by_one(|copies, copy| assert_eq!(copies.get(copy, "web", "/page"), "second"));
+}
+
+const CODE: &str = r#"services:
+  web:
+    image: busybox:stable
+    command: ["httpd", "-f", "-p", "8080", "-h", "/www"]
+    stop_grace_period: 0s
+    ports: ["14300:8080"]
+    volumes: ["./src:/www:ro"]
+  built:
+    build: ./app
+    stop_grace_period: 0s
+    ports: ["14301:8080"]
+"#;
+
+#[test]
+fn every_work_tree_serves_its_own_code() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = stack(&[
+        ("compose.yaml", CODE),
+        ("src/page", "main's source\n"),
+        (
+            "app/Dockerfile",
+            "FROM busybox:stable\nCOPY page /www/page\nCMD [\"httpd\", \"-f\", \"-p\", \"8080\", \"-h\", \"/www\"]\n",
+        ),
+        ("app/page", "main's build\n"),
+    ]);
+    let git = |folder: &Path, words: &[&str]| {
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"];
+        let output = Command::new("git").args(identity).args(words).current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    git(&world.folder(), &["init", "-q"]);
+    git(&world.folder(), &["add", "."]);
+    git(&world.folder(), &["commit", "-qm", "one"]);
+    let other = world.root().join("feature");
+    git(&world.folder(), &["worktree", "add", "-q", "-b", "feature", &other.display().to_string()]);
+    std::fs::write(other.join("src/page"), "feature's source\n").unwrap();
+    std::fs::write(other.join("app/page"), "feature's build\n").unwrap();
+    let folders = [world.folder(), other];
+    for folder in &folders {
+        world.run_in(folder, ["up", "--no-own-ports"]).ok();
+    }
+    let page = |folder: &Path, service: &str| {
+        let described = world.run_in(folder, ["describe", "--json"]).ok().json();
+        let services = described["services"].as_array().unwrap();
+        let service = services.iter().find(|found| found["name"] == service).unwrap();
+        get(service["addresses"][0]["host"].as_str().unwrap(), "/page")
+    };
+    let all = || folders.each_ref().map(|folder| [page(folder, "web"), page(folder, "built")]);
+    assert_eq!(all(), [["main's source", "main's build"], ["feature's source", "feature's build"]]);
+    // An edit is seen where it is made; a build again is that of its own folder.
+    std::fs::write(folders[1].join("src/page"), "edited\n").unwrap();
+    std::fs::write(folders[0].join("app/page"), "built again\n").unwrap();
+    for folder in &folders {
+        world.run_in(folder, ["up", "--no-own-ports"]).ok();
+    }
+    assert_eq!(all(), [["main's source", "built again"], ["edited", "feature's build"]]);
+    world.run_in(&folders[0], ["rm", "--volumes"]).ok();
+    assert_eq!([page(&folders[1], "web"), page(&folders[1], "built")], ["edited", "feature's build"]);
+    world.run_in(&folders[1], ["rm", "--volumes"]).ok();
+    assert_eq!(world.leftovers(), Vec::<String>::new());
 }
