@@ -33,7 +33,6 @@ fn an_unknown_word_changes_nothing() {
         "rmm",
         "run",
         "reconcile",
-        "trust",
         "push",
         "status",
         "bundle",
@@ -47,7 +46,6 @@ fn an_unknown_word_changes_nothing() {
         "recover",
         "gc",
         "doctor",
-        "compose",
     ] {
         let run = world.run(&[word]);
         assert_eq!(run.code, 2, "{word}");
@@ -56,7 +54,10 @@ fn an_unknown_word_changes_nothing() {
         assert!(run.stderr.lines().count() <= 4);
     }
     assert!(!world.home().exists(), "the store was touched");
-    world.holds("unknown", &[&["upp"], &["upp", "--json"], &["up", "--besides"], &["up", "--git", "main"], &[]]);
+    world.holds(
+        "unknown",
+        &[&["upp"], &["upp", "--json"], &["up", "--besides"], &["up", "--git", "main", "--beside"], &[]],
+    );
 }
 
 #[test]
@@ -157,7 +158,8 @@ fn plan_needs_no_docker_and_leases_nothing() {
     assert_eq!(plan["data"]["target"], "shop/dev/main");
     assert_eq!(plan["data"]["services"][0]["name"], "web");
     assert_eq!(plan["data"]["ports"][0]["inside"], "web:80");
-    assert_eq!(plan["data"]["isolation"][0]["service"], "web");
+    let isolation = plan["data"]["isolation"].as_array().unwrap();
+    assert!(isolation.iter().any(|change| change["service"] == "web"), "{isolation:#?}");
     assert_eq!(world.json(&["ls"])["data"]["instances"], Value::Array(Vec::new()));
     assert!(world.run(&["plan", "--graph", "mermaid"]).stdout.starts_with("flowchart"));
     assert!(world.run(&["plan", "--graph", "dot"]).stdout.starts_with("digraph"));

@@ -43,6 +43,8 @@ pub struct UpRequest {
     pub place: Place,
     /// The commit whose code it runs, in an instance and a worktree of its own.
     pub git: Option<String>,
+    /// Services and resources that it is about, with what they need; all when none is named.
+    pub only: Vec<String>,
     /// Wait until ready.
     pub wait: bool,
     /// For at most this long.
@@ -105,6 +107,7 @@ impl Default for UpRequest {
             target: TargetWords::default(),
             place: Place::Here,
             git: None,
+            only: Vec::new(),
             wait: true,
             timeout: Duration::from_secs(120),
             rollback: true,

@@ -538,9 +538,9 @@ fn run(words: &[&OsStr]) -> Result<std::result::Result<String, String>> {
         return Ok(Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned()));
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().find_map(|line| line.strip_prefix("fatal: ").or(line.strip_prefix("error: ")));
-    let why = first.or_else(|| lines.last()).unwrap_or("it gave no reason");
+    let why = first.or_else(|| lines.next_back()).unwrap_or("it gave no reason");
     Ok(Err(why.chars().filter(|c| !c.is_control()).collect()))
 }
 

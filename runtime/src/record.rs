@@ -27,6 +27,9 @@ pub(crate) struct Record {
     /// Resources by name: the data format that their volumes have.
     #[serde(default)]
     pub(crate) formats: BTreeMap<String, DataFormat>,
+    /// Services that were handed over or left as they were, where some of the stack's were left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) only: Option<BTreeSet<String>>,
     /// The Docker daemon that has all this.
     #[serde(default)]
     pub(crate) daemon: Option<String>,

@@ -159,3 +159,77 @@ fn compose_itself_may_look_and_nothing_more() {
     world.run(["compose", "-i", "nobody", "--", "ps"]).exits(3);
     assert_eq!(before, (containers(&world.project("main")), containers(&world.project("other"))));
 }
+
+#[test]
+fn some_services_run_alone_and_the_others_are_left_as_they_are() {
+    if !docker_is_there() {
+        return;
+    }
+    let app = ", depends_on: [db], environment: {APP_TOKEN: \"${APP_TOKEN}\"}, ports: [\"8080\"]";
+    let files = |level: &str| {
+        compose(&[
+            service("db", &format!(", environment: {{LEVEL: {level}}}, ports: [\"5432\"]")),
+            service("cache", ""),
+            service("queue", ", depends_on: [cache]"),
+            service("web", app),
+        ])
+    };
+    let world = World::with(&[("compose.yaml", &files("one")), (".env", "APP_TOKEN=canary-of-only\n")]);
+    world.run(["up", "--only", "db,queue"]).ok();
+    assert_eq!(running(&world, "main"), ["cache", "db", "queue"]);
+    let state = |world: &World| {
+        let listed = world.run(["ls", "--json"]).ok().json();
+        let row = listed["instances"][0].clone();
+        (row["state"].as_str().unwrap().to_owned(), row["ready"].as_u64().unwrap(), row["total"].as_u64().unwrap())
+    };
+    assert_eq!(state(&world), ("running".into(), 3, 3));
+    // Whoever runs the application itself needs none of its secrets to be there.
+    world.run(["set", "APP_TOKEN", "--secret", "env:NOT_THERE"]).ok();
+    world.run(["up"]).exits(1).says("NOT_THERE");
+    world.run(["up", "--only", "queue", "--only", "db"]).ok().says("nothing was to do");
+    world.run(["unset", "APP_TOKEN"]).ok();
+    let plan = world.run(["plan", "--only", "web", "--json"]).ok().json();
+    let steps: Vec<&str> = plan["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap()).collect();
+    assert_eq!(steps, ["write tree", "create web", "start web"], "{plan:#}");
+    let isolation = plan["isolation"].as_array().unwrap();
+    assert!(isolation.iter().all(|change| change["rule"] != "unexplained"), "{isolation:#?}");
+
+    // What stopped is started as it was; a plain `up` brings the rest.
+    world.run(["stop"]).ok();
+    world.run(["start"]).ok();
+    assert_eq!((running(&world, "main").len(), state(&world).0), (3, "running".into()));
+    world.run(["up"]).ok();
+    assert_eq!((running(&world, "main").len(), state(&world)), (4, ("running".into(), 4, 4)));
+    world.run(["up"]).ok().says("nothing was to do");
+
+    // A change of everything, brought to one.
+    let before = containers(&world.project("main"));
+    world.write("compose.yaml", &files("two").replace("depends_on: [cache]", "depends_on: [cache], labels: {x: y}"));
+    world.run(["up", "--only", "db"]).ok();
+    let after = containers(&world.project("main"));
+    for name in ["cache", "queue", "web"] {
+        assert_eq!(before[name].identity(), after[name].identity(), "{name} is left as it is");
+    }
+    assert_ne!(before["db"].id, after["db"].id);
+    assert_eq!((variable(&world, "main", "db", "LEVEL"), state(&world)), ("two".into(), ("running".into(), 4, 4)));
+    world.run(["up", "--only", "db"]).ok().says("nothing was to do");
+    world.run(["up"]).ok();
+    let last = containers(&world.project("main"));
+    assert_ne!(after["queue"].id, last["queue"].id, "its turn came");
+    assert_eq!(after["web"].identity(), last["web"].identity());
+
+    // A service that is gone from the files goes with a plain `up`.
+    world.write("compose.yaml", &compose(&[service("db", ", environment: {LEVEL: two}, ports: [\"5432\"]")]));
+    world.run(["up", "--only", "db"]).ok();
+    assert_eq!(running(&world, "main").len(), 4);
+    world.run(["up"]).ok();
+    assert_eq!(running(&world, "main"), ["db"]);
+
+    world.run(["up", "--only", "dbb"]).exits(3).says("did you mean `db`?");
+    world.write("compose.yaml", &compose(&[service("db", ""), service("debug", ", profiles: [tools]")]));
+    world.run(["up", "--only", "debug"]).exits(3).says("add `--profile tools`");
+    world.run(["up", "--only", "debug", "--profile", "tools"]).ok();
+    assert_eq!(running(&world, "main"), ["db", "debug"]);
+    world.run(["rm", "--volumes"]).ok();
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}

@@ -50,8 +50,8 @@ pub(crate) struct Where {
     /// Run the code of a commit, branch or tag, in a worktree and an instance of its own
     #[arg(long, value_name = "REF", conflicts_with_all = ["target", "beside", "new"])]
     pub(crate) git: Option<String>,
-    /// Not there yet: run some services alone
-    #[arg(long, value_name = "SERVICE", hide = true)]
+    /// Bring up these services or resources alone, with what they need; the others are left as they are
+    #[arg(long, value_name = "SERVICE,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }
 

@@ -5,18 +5,13 @@ use sidestack_runtime::api::{Chosen, Description, Done, Place, State, StepLine, 
 
 use super::Context;
 use crate::args;
-use crate::errors::{Stop, usage};
+use crate::errors::Stop;
 use crate::json;
 use crate::output::{Style, Table};
 
 /// The request of `up` and `plan`.
-pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args::Source) -> Result<UpRequest, Stop> {
-    if !place.only.is_empty() {
-        return Err(usage("`up --only` is not there yet")
-            .hint("services with a profile are left out unless `--profile` names it")
-            .into());
-    }
-    Ok(UpRequest {
+pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args::Source) -> UpRequest {
+    UpRequest {
         target: context.target(place.target.as_ref()),
         place: match (&place.new, place.beside) {
             (Some(name), _) => Place::New(name.clone()),
@@ -24,6 +19,7 @@ pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args:
             (None, false) => Place::Here,
         },
         git: place.git.clone(),
+        only: place.only.clone(),
         timeout: context.global.limit(),
         files: source.files.clone(),
         profiles: source.profiles.clone(),
@@ -35,7 +31,7 @@ pub(super) fn request(context: &Context<'_>, place: &args::Where, source: &args:
             keep: source.keep.clone(),
         },
         ..UpRequest::default()
-    })
+    }
 }
 
 pub(super) fn up(context: &Context<'_>, args: &args::Up) -> Result<u8, Stop> {
@@ -49,7 +45,7 @@ pub(super) fn up(context: &Context<'_>, args: &args::Up) -> Result<u8, Stop> {
         pull: args.pull,
         dry_run: args.dry_run,
         message: args.message.clone(),
-        ..request(context, &args.place, &args.source)?
+        ..request(context, &args.place, &args.source)
     };
     let report = context.session()?.up(&request)?;
     brought_up(context, &report, args.dry_run)

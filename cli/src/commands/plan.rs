@@ -14,7 +14,7 @@ use crate::json;
 use crate::output::{Style, Table};
 
 pub(super) fn plan(context: &Context<'_>, args: &args::Plan) -> Result<u8, Stop> {
-    let request = act::request(context, &args.place, &args.source)?;
+    let request = act::request(context, &args.place, &args.source);
     let report = context.session()?.plan(&request)?;
     let out = context.out;
     if let Some(folder) = &args.render {

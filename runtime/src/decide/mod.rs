@@ -31,6 +31,8 @@ pub(crate) struct Desired<'a> {
     pub(crate) restart: &'a BTreeSet<String>,
     /// Build or pull images again.
     pub(crate) refresh: bool,
+    /// The plan holds some of the stack's services: everything else is left as it is.
+    pub(crate) partial: bool,
 }
 
 /// What is known from before.
@@ -107,6 +109,9 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
             continue;
         }
         let cause = if !plan.services.contains_key(service) {
+            if desired.partial {
+                continue;
+            }
             "no longer part of the stack".to_owned()
         } else if let Some(network) = rebuild.first() {
             format!("network {network} changes, which containers cannot survive")
@@ -174,8 +179,8 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
     if !again.is_empty() {
         decision.steps.push(Step::Recreate { services: again.into_iter().collect() });
     }
-    for network in stale_networks(plan, observed) {
-        decision.steps.push(network);
+    if !desired.partial {
+        decision.steps.extend(stale_networks(plan, observed));
     }
     decision.steps.extend(after);
     decision

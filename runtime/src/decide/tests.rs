@@ -15,7 +15,8 @@ use crate::engine::{FakeEngine, Network, Volume};
 
 const KEY: [u8; 32] = [7; 32];
 
-fn plan(model: serde_json::Value) -> Plan {
+/// The plan of a compose model for `shop/dev/main`.
+pub(crate) fn plan(model: serde_json::Value) -> Plan {
     let content = Content { model: Some(model), ..Content::default() };
     let draft = crate::revise::drafted(&content).unwrap();
     let target = Target {
@@ -60,6 +61,7 @@ struct World {
     ready: BTreeMap<String, String>,
     restart: BTreeSet<String>,
     stopped: bool,
+    partial: bool,
 }
 
 impl World {
@@ -71,6 +73,7 @@ impl World {
             ready: BTreeMap::new(),
             restart: BTreeSet::new(),
             stopped: false,
+            partial: false,
             plan,
         };
         let digests = world.digests();
@@ -128,7 +131,13 @@ impl World {
 
     fn decide(&self) -> Decision {
         let digests = self.digests();
-        let desired = Desired { plan: &self.plan, digests: &digests, restart: &self.restart, refresh: false };
+        let desired = Desired {
+            plan: &self.plan,
+            digests: &digests,
+            restart: &self.restart,
+            refresh: false,
+            partial: self.partial,
+        };
         decide(desired, &self.observed, Known { record: &self.record, ready: &self.ready, stopped: self.stopped })
     }
 
@@ -433,4 +442,35 @@ fn files_that_may_be_others_are_put_in_again_though_compose_keeps_the_container(
     assert!(world.text().ends_with("restart web: not known to be as planned\n"), "{}", world.text());
     world.container("web").status = Status::Created;
     assert!(world.text().ends_with("start web: not known to be as planned\n"), "{}", world.text());
+}
+
+#[test]
+fn what_a_partial_plan_leaves_out_is_left_as_it_is() {
+    let mut world = World::settled(stack());
+    world.container("web").status = Status::Exited(1);
+    let mut foreign = world.observed.containers[0].clone();
+    foreign.id = "old-id".to_owned();
+    foreign.service = Some("old".to_owned());
+    world.observed.containers.push(foreign);
+    world.observed.networks.push(Network {
+        id: "old-net-id".to_owned(),
+        name: "shop_dev_main_old".to_owned(),
+        labels: BTreeMap::new(),
+        subnets: Vec::new(),
+        containers: None,
+    });
+    assert_eq!(
+        world.text(),
+        "remove old (old-id): no longer part of the stack\n\
+         remove network shop_dev_main_old: no longer part of the stack\nstart web: it exited with 1\n"
+    );
+    world.plan.services.retain(|name, _| name == "db");
+    world.partial = true;
+    assert_eq!(world.text(), "");
+    world.record.services.get_mut("db").unwrap().digest = "other".to_owned();
+    assert_eq!(
+        world.text(),
+        "write tree: what is handed to Compose changed\ncreate db: db: its definition changed\n\
+         start db: its definition changed\n"
+    );
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sidestack_topology::diagnostic::nearest;
 
 use super::apply::How;
+use super::only::Only;
 use super::unchanged;
 use crate::api::{Description, State, TargetWords, UpReport};
 use crate::error::{Error, Kind, Result};
@@ -75,6 +76,7 @@ impl Session {
             pull: false,
             restart,
             own_ports: None,
+            only: Only::AsBefore,
         };
         let applying = self.apply(&mut held, workspace.id, revision, &how)?;
         let description = self.describe_instance(&held.instance, false)?;

@@ -1,7 +1,7 @@
 //! Brings a held instance to one revision: plan, observe, decide, execute, record.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::ToSpan;
@@ -11,6 +11,8 @@ use sidestack_topology::plan::Plan;
 use sidestack_topology::planner::Draft;
 use sidestack_topology::render::{self, Images, Rendered};
 
+use super::only::Only;
+use super::recorded::new_record;
 use super::{Held, lines};
 use crate::api::StepLine;
 use crate::decide::{self, Decision, Known, Refusal, Step};
@@ -20,7 +22,7 @@ use crate::engine::{Engine, EngineError};
 use crate::error::{Error, Kind, Result};
 use crate::execute::{Execution, Outcome};
 use crate::observe::{self, Observed};
-use crate::record::{DataFormat, Record, RecordedAddress, ServiceRecord};
+use crate::record::Record;
 use crate::revise::{Planned, content_of, drafted};
 use crate::secrets::{Masker, Reference};
 use crate::session::Session;
@@ -38,6 +40,8 @@ pub(crate) struct How {
     pub(crate) restart: BTreeSet<String>,
     /// Publish the ports that the files name; with none, as it is.
     pub(crate) own_ports: Option<bool>,
+    /// Which services.
+    pub(crate) only: Only,
 }
 
 /// What an apply did.
@@ -48,12 +52,14 @@ pub(crate) struct Applying {
 }
 
 /// A plan with its secrets, rendered.
-struct Prepared {
-    planned: Planned,
+pub(super) struct Prepared {
+    pub(super) planned: Planned,
     rendered: Rendered,
     secrets: Secrets,
     masker: Masker,
-    digests: Digests,
+    pub(super) digests: Digests,
+    /// Services that are left as they are.
+    pub(super) rest: Option<BTreeSet<String>>,
 }
 
 /// How many failed binds a first start gets over, each on another slot.
@@ -92,7 +98,7 @@ impl Session {
         let (Some(checkout), true) = (checkout, held.interrupted.is_empty()) else { return Ok(()) };
         // What is built, pulled or copied takes its time in any case, and more words.
         let builds = draft.services.values().any(|service| service.compose.build.is_some());
-        let more = how.build || how.pull || builds || !draft.copies.is_empty();
+        let more = how.build || how.pull || builds || !draft.copies.is_empty() || how.only != Only::All;
         let nothing = draft.service_names().next().is_none();
         if more || nothing || self.store.last_applied(instance.id)?.is_some() {
             return Ok(());
@@ -131,8 +137,16 @@ impl Session {
             self.take_own_ports(&held.instance, &draft, how, &lost)?;
             let mut instance = held.instance.clone();
             instance.revision = Some(revision);
-            let planned = self.planned(&instance, workspace_id, &content)?;
-            let prepared = self.prepare(planned)?;
+            let mut planned = self.planned(&instance, workspace_id, &content)?;
+            let rest = match &how.only {
+                Only::All => None,
+                only => {
+                    let last = self.store.last_applied(instance.id)?;
+                    let record = last.map(|last| Record::parse(&last.record)).unwrap_or_default();
+                    self.narrow(&mut planned.plan, &content, || self.containers(&instance), &record, only)?
+                }
+            };
+            let prepared = Prepared { rest, ..self.prepare(planned)? };
             let error = match self.attempt(held, &stored, revision, prepared, how) {
                 Ok(applying) => return Ok(applying),
                 Err(error) => error,
@@ -233,7 +247,7 @@ impl Session {
         let rendered = render::render(&planned.plan, &Images::default());
         let digests = digest::of_plan(&planned.plan, &rendered, &secrets, self.store.machine_key());
         let masker = Masker::new(secrets.values());
-        Ok(Prepared { planned, rendered, secrets, masker, digests })
+        Ok(Prepared { planned, rendered, secrets, masker, digests, rest: None })
     }
 
     /// The values of every secret that a plan names.
@@ -290,6 +304,7 @@ impl Session {
                 digests: &prepared.digests,
                 restart: &how.restart,
                 refresh,
+                partial: prepared.rest.is_some(),
             };
             decide::decide(desired, &observed, known)
         };
@@ -586,132 +601,6 @@ fn masked(mut error: Error, masker: &Masker) -> Error {
     error.detail = error.detail.iter().map(|line| masker.mask(line)).collect();
     error.hint = error.hint.map(|hint| masker.mask(&hint));
     error
-}
-
-/// What is known to be in Docker after a run of steps.
-fn new_record(
-    mut record: Record,
-    prepared: &Prepared,
-    decision: &Decision,
-    outcome: &Outcome,
-    observed: &Observed,
-) -> Record {
-    let plan = &prepared.planned.plan;
-    let digests = &prepared.digests;
-    let created: BTreeSet<&str> = decision
-        .steps
-        .iter()
-        .flat_map(|step| match step {
-            Step::Create { services } | Step::Recreate { services } => {
-                services.iter().map(|(service, _)| service.as_str()).collect()
-            }
-            _ => Vec::new(),
-        })
-        .collect();
-    let containers = outcome.containers.as_ref().unwrap_or(&observed.containers);
-    let made = outcome.containers.is_some() || created.is_empty();
-    record.services.retain(|name, _| plan.services.contains_key(name));
-    for (name, planned) in &plan.services {
-        if created.contains(name.as_str()) && !made {
-            // Compose ended in the middle: what it did is not known.
-            record.services.remove(name);
-            continue;
-        }
-        let ids: Vec<String> =
-            containers.iter().filter(|c| c.service.as_deref() == Some(name)).map(|c| c.id.clone()).collect();
-        let old = record.services.get(name).cloned().unwrap_or_default();
-        let goes_on = |id: &String| ids.contains(id) && !outcome.started.contains(id);
-        let mut completed: Vec<String> = old.completed.into_iter().filter(goes_on).collect();
-        completed.extend(outcome.completed.get(name).into_iter().flatten().cloned());
-        completed.dedup();
-        let provisioned = if outcome.provisioned.contains(name) {
-            decide::provision_mark(digests.provisions.get(name), ids.iter().map(String::as_str))
-        } else {
-            old.provisioned
-        };
-        record.services.insert(
-            name.clone(),
-            ServiceRecord {
-                digest: digests.services.get(name).cloned().unwrap_or_default(),
-                // What was not put in is not there, whatever the plan says.
-                delivery: if planned.deliveries.is_empty() || outcome.delivered.contains(name) {
-                    digests.deliveries.get(name).cloned().unwrap_or_default()
-                } else {
-                    old.delivery
-                },
-                replicas: planned.replicas,
-                one_shot: planned.one_shot,
-                ends: decide::may_end(planned),
-                containers: ids,
-                completed,
-                provisioned,
-                image: planned.compose.image.clone().unwrap_or_default(),
-                has_health: if outcome.reached.contains(name) {
-                    outcome.has_health.contains(name)
-                } else {
-                    old.has_health
-                },
-                addresses: addresses(plan, name),
-            },
-        );
-    }
-    if made {
-        record.networks = digests.networks.clone();
-        // A volume that is not used for now stays in Docker, and is taken up again.
-        record.volumes.extend(digests.volumes.clone());
-        for (name, resource) in &plan.resources {
-            record.formats.insert(
-                name.to_string(),
-                DataFormat {
-                    module: resource.module.clone(),
-                    version: resource.version.clone(),
-                    format: resource.data_format.clone(),
-                },
-            );
-        }
-    } else {
-        // Compose ended in the middle: which definition a network has that was to change is not known.
-        for (key, digest) in &mut record.networks {
-            if digests.networks.get(key).is_some_and(|wanted| wanted != digest) {
-                digest.clear();
-            }
-        }
-    }
-    let mut anonymous: BTreeSet<String> = record.anonymous.into_iter().collect();
-    anonymous.extend(outcome.anonymous.iter().cloned());
-    record.anonymous = anonymous.into_iter().collect();
-    record.copied.extend(outcome.copied.iter().cloned());
-    record.address = front(plan);
-    record
-}
-
-fn addresses(plan: &Plan, service: &str) -> Vec<RecordedAddress> {
-    plan.ports
-        .iter()
-        .filter(|port| port.publish.service == service)
-        .flat_map(|port| {
-            let own = port.own.map(|own| format!("{}:{own}", port.host_ip));
-            port.hosts().into_iter().chain(own).map(|host| RecordedAddress {
-                port: port.publish.container_port,
-                protocol: port.publish.protocol.to_string(),
-                inside: port.inside(),
-                url: port.publish.scheme.as_ref().map(|scheme| format!("{scheme}://{host}")),
-                host,
-            })
-        })
-        .collect()
-}
-
-/// What people look at first: the application before its resources, a page before a port.
-fn front(plan: &Plan) -> Option<String> {
-    let own: BTreeMap<bool, Vec<&sidestack_topology::plan::PlannedPort>> =
-        plan.ports.iter().fold(BTreeMap::new(), |mut map, port| {
-            let resource = plan.services.get(&port.publish.service).is_some_and(|s| s.resource.is_some());
-            map.entry(resource).or_insert_with(Vec::new).push(port);
-            map
-        });
-    let ports = own.values().next()?;
-    ports.iter().find_map(|port| port.url()).or_else(|| ports.first().map(|port| port.host()))
 }
 
 #[cfg(test)]

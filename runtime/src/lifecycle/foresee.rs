@@ -14,6 +14,7 @@ use sidestack_topology::render::{self, Rendered};
 use sidestack_topology::revision::Content;
 
 use super::lines;
+use super::only::{Only, only};
 use crate::api::{Place, PlanReport, UpReport, UpRequest};
 use crate::decide::{self, Known, Step};
 use crate::error::{Error, Result};
@@ -63,7 +64,7 @@ impl Session {
                     imagined(&spot.workspace, Some(&spot.environment), environment, name, Some(revision), folder)
                 }
             };
-            return self.foreseen(instance, spot.workspace.id, &content_of(&stored)?, Some(revision));
+            return self.foreseen(instance, spot.workspace.id, &content_of(&stored)?, Some(revision), &only(request));
         }
         let named = if words.parts.is_empty() { None } else { Some(self.instance(words)?) };
         let wanted = self.wanted(request)?;
@@ -119,7 +120,7 @@ impl Session {
                 imagined(&workspace, environment.as_ref(), stack.environment, name, revision, folder)
             }
         };
-        let (instance, report) = self.foreseen(instance, workspace.id, &content, revision)?;
+        let (instance, report) = self.foreseen(instance, workspace.id, &content, revision, &only(request))?;
         Ok((instance, PlanReport { told: stack.diagnostics, ..report }))
     }
 
@@ -129,6 +130,7 @@ impl Session {
         workspace_id: i64,
         content: &Content,
         revision: Option<RevisionNumber>,
+        only: &Only,
     ) -> Result<(Instance, PlanReport)> {
         let draft = drafted(content)?;
         let mut placement = self.placement(&instance, &draft)?;
@@ -140,14 +142,21 @@ impl Session {
         let networks: Vec<(String, u16)> = place::network_keys(&draft).into_iter().map(|key| (key, 1)).collect();
         number(&mut placement.networks, &networks);
         let layers = self.layers(&instance, workspace_id)?;
-        let (plan, diagnostics) = planner::place(&draft, &placement, &layers);
+        let (mut plan, diagnostics) = planner::place(&draft, &placement, &layers);
         if has_errors(&diagnostics) {
             return Err(Error::invalid(diagnostics).about(&instance.target));
         }
-        let rendered = render::render(&plan, &render::Images::default());
-        let steps = self.steps_ahead(&instance, &plan, &rendered)?;
         let model = model_of(content)?;
         let isolation = model.map(|model| isolation::report(&model, &plan)).unwrap_or_default();
+        let record = match instance.id {
+            -1 => Record::default(),
+            id => self.store.last_applied(id)?.map(|last| Record::parse(&last.record)).unwrap_or_default(),
+        };
+        // Where Docker cannot be asked, nothing is there.
+        let containers = || Ok(self.containers(&instance).unwrap_or_default());
+        let partial = self.narrow(&mut plan, content, containers, &record, only)?.is_some();
+        let rendered = render::render(&plan, &render::Images::default());
+        let steps = self.steps_ahead(&instance, &plan, &rendered, &record, partial)?;
         let report = PlanReport {
             target: instance.target.clone(),
             revision,
@@ -162,14 +171,17 @@ impl Session {
     }
 
     /// The steps. Where Docker cannot be asked, those of an empty machine.
-    fn steps_ahead(&self, instance: &Instance, plan: &Plan, rendered: &Rendered) -> Result<Vec<Step>> {
+    fn steps_ahead(
+        &self,
+        instance: &Instance,
+        plan: &Plan,
+        rendered: &Rendered,
+        record: &Record,
+        partial: bool,
+    ) -> Result<Vec<Step>> {
         // A plan may be looked at without the vault; then what holds a secret counts as changed.
         let secrets = self.resolve(plan).unwrap_or_default();
         let digests = crate::digest::of_plan(plan, rendered, &secrets, self.store.machine_key());
-        let record = match instance.id {
-            -1 => Record::default(),
-            id => self.store.last_applied(id)?.map(|last| Record::parse(&last.record)).unwrap_or_default(),
-        };
         let ready = self.store.all_ready()?;
         let look = || {
             let engine = self.engine()?;
@@ -183,9 +195,9 @@ impl Session {
             }
         };
         let restart = BTreeSet::new();
-        let desired = decide::Desired { plan, digests: &digests, restart: &restart, refresh: false };
+        let desired = decide::Desired { plan, digests: &digests, restart: &restart, refresh: false, partial };
         let stopped = instance.desired == Desired::Stopped;
-        Ok(decide::decide(desired, &observed, Known { record: &record, ready: &ready, stopped }).steps)
+        Ok(decide::decide(desired, &observed, Known { record, ready: &ready, stopped }).steps)
     }
 
     /// The addresses that go with a slot.

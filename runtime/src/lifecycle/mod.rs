@@ -7,6 +7,8 @@
 mod again;
 mod apply;
 mod foresee;
+mod only;
+mod recorded;
 mod remove;
 mod stop;
 mod up;

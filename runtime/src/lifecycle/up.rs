@@ -7,6 +7,7 @@ use sidestack_state::{Environment, Instance, Scope, StoreError, Workspace};
 use sidestack_topology::names::{InstanceName, RevisionNumber};
 
 use super::apply::How;
+use super::only::{Only, only};
 use super::remove::lives_with_its_data;
 use super::{Held, unchanged};
 use crate::api::{Place, TargetWords, UpReport, UpRequest};
@@ -87,6 +88,7 @@ impl Session {
             pull: request.pull,
             restart: stale.into_iter().filter_map(|container| container.service).collect(),
             own_ports: Some(request.own_ports),
+            only: only(request),
         };
         if request.move_ports && self.containers(&held.instance)?.iter().all(|c| !c.status.is_alive()) {
             self.right_daemon(&held.instance)?;
@@ -185,6 +187,7 @@ impl Session {
             pull: false,
             restart: Default::default(),
             own_ports: None,
+            only: Only::AsBefore,
         };
         let (kind, code) = (Kind::Unhealthy, "rolled-back");
         match self.apply(held, subject.workspace.id, good.revision, &how) {
