@@ -181,7 +181,8 @@ impl EngineError {
         let bare = lower.trim().trim_start_matches("error response from daemon: ");
         let has = |part: &str| lower.contains(part);
         let owned = || message.trim().to_owned();
-        if has("port is already allocated") {
+        // The second is said of a range, without a number.
+        if has("port is already allocated") || has("all ports are allocated") {
             return Some(Self::PortTaken {
                 port: bound_port(message),
                 holder: "another container".to_owned(),

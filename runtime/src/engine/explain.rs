@@ -141,6 +141,9 @@ mod tests {
                 "another process",
             ),
         ];
+        let range =
+            r"driver failed programming external connectivity on endpoint p-api-2 (dacef4a5): all ports are allocated";
+        assert!(matches!(explain(range), Some(EngineError::PortTaken { port: None, .. })), "{:?}", explain(range));
         for (text, who) in cases {
             match explain(text) {
                 Some(EngineError::PortTaken { port, holder, .. }) => {

@@ -72,6 +72,12 @@ pub(super) fn service(name: &str, service: &Service, faults: &mut Vec<Diagnostic
             refuse(key, format!("`{name}` uses {what}, which is not supported yet"), "run it as an ordinary service");
         }
     }
+    let fixed =
+        |joined: &crate::compose::Object| joined.contains_key("ipv4_address") || joined.contains_key("ipv6_address");
+    if service.replicas() > 1 && service.networks.values().flatten().any(fixed) {
+        let what = format!("`{name}` has {} containers and one fixed address", service.replicas());
+        refuse("networks", what, "only one container can have it: take the address out, or run one");
+    }
     for mount in &service.volumes {
         if let Some((what, why)) = unmountable(name, mount) {
             refuse("volumes", what, why);

@@ -182,3 +182,13 @@ fn tokens_and_placeholders_cannot_be_forged() {
         "services.web.labels.‹env:A›: `services.web.labels.‹env:A›` holds a secret in a key, where none can stand",
     );
 }
+
+#[test]
+fn one_address_is_not_for_several_containers() {
+    let joined = json!({"lan": {"ipv4_address": "172.30.0.5"}});
+    refused(
+        &web(json!({"image": "x", "scale": 2, "networks": joined})),
+        "services.web.networks: `web` has 2 containers and one fixed address",
+    );
+    assert_eq!(web(json!({"image": "x", "scale": 1, "networks": joined})).faults(), Vec::<String>::new());
+}
