@@ -72,7 +72,7 @@ fn an_external_network() {
     // Without it nothing is begun.
     refused(world, &["up", "--no-own-ports"], 3, "external-missing").says(&name).says("docker network create");
     assert_eq!(world.leftovers(), Vec::<String>::new());
-    let edge = Foreign::create("network", name.clone());
+    let edge = Foreign::create("network", name);
     world.run(["up", "--no-own-ports"]).ok().says("external").says("--share edge").says("--create edge");
     assert_eq!(members(&edge.name).len(), 2, "the first copy stands in it, as under Compose");
 
