@@ -111,6 +111,24 @@ pub(super) fn network(
     }
 }
 
+/// Whoever stands in a network of all copies is found there under one name for all of them.
+pub(super) fn one_name(
+    key: &str,
+    choice: Option<&NetworkChoice>,
+    services: &BTreeMap<String, Service>,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let there = services.iter().filter(|(_, service)| service.networks.contains_key(key));
+    let there: Vec<String> = there.map(|(name, _)| format!("`{name}`")).collect();
+    if choice == Some(&NetworkChoice::Share) && !there.is_empty() {
+        let names = there.join(", ");
+        let message = format!("in the shared network `{key}` one name means a container of every copy: {names}");
+        let hint =
+            format!("`isolation: {{networks: {{{key}: {{share: [SERVICE]}}}}}}` lets only those stand in it that must");
+        faults.push(Diagnostic::warning(&["networks", key], message).hint(hint));
+    }
+}
+
 /// Addresses in a network that is not the stack's: they cannot be moved, and one copy can have each.
 fn fixed(key: &str, services: &BTreeMap<String, Service>, found: &mut Found<'_>) {
     for (name, service) in services {

@@ -94,6 +94,7 @@ pub(crate) fn isolate(
         }
         if network.external {
             let choice = choices.networks.get(key);
+            choose::one_name(key, choice, &services, faults);
             choose::network(key, network, choice, &mut services, &mut isolated.networks, claims, &mut found);
         } else {
             isolated.networks.insert(key.clone(), rules::network(key, network, claims));

@@ -105,6 +105,13 @@ fn service() -> impl Strategy<Value = Value> {
     (first, second).prop_map(|(a, b)| {
         let image = Some(("image".to_owned(), Value::from("img")));
         let mut service = object([image, a.0, a.1, a.2, a.3, a.4, a.5, b.0, b.1, b.2, b.3, b.4, b.5, b.6, b.7]);
+        // One address is not for several containers.
+        if service.get("scale").is_some_and(|scale| scale == 3) {
+            let joined = service.get_mut("networks").and_then(Value::as_object_mut).into_iter().flatten();
+            for (_, joined) in joined {
+                joined.as_object_mut().and_then(|joined| joined.remove("ipv4_address"));
+            }
+        }
         // Compose itself refuses both.
         if service.get("network_mode").is_some_and(|mode| mode == "none") {
             service.as_object_mut().unwrap().remove("ports");
