@@ -6,10 +6,11 @@
 //! (a changed file that passed for unchanged, a service that was started early).
 //!
 //! `cargo bench -p sidestack-tests [-- PART…]`: PART is one of `up`, `ls`, `plan`,
-//! `lease`, `size`; all of them when none is named. `SIDESTACK_BENCH_PAIRS` and
+//! `lease`, `corpus`, `size`; all of them when none is named. `SIDESTACK_BENCH_PAIRS` and
 //! `SIDESTACK_BENCH_INSTANCES` change how much is done. The release binary is
 //! built first, unless `SIDESTACK_BIN` names one.
 
+mod corpus;
 mod listing;
 mod measure;
 mod parts;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 
 use measure::say;
 
-const PARTS: [&str; 5] = ["up", "ls", "plan", "lease", "size"];
+const PARTS: [&str; 6] = ["up", "ls", "plan", "lease", "corpus", "size"];
 
 fn main() {
     let mut words: BTreeSet<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -35,7 +36,7 @@ fn main() {
     }
     let wanted = |part: &str| words.contains(part);
     let Some(program) = program() else { return };
-    let docker = (wanted("up") || wanted("ls")) && sidestack_tests::docker_is_there();
+    let docker = ["up", "ls", "corpus"].into_iter().any(wanted) && sidestack_tests::docker_is_there();
     let mut rows = Vec::new();
     if docker && wanted("up") {
         rows.extend(up::run());
@@ -48,6 +49,9 @@ fn main() {
     }
     if wanted("lease") {
         rows.extend(parts::lease());
+    }
+    if docker && wanted("corpus") {
+        rows.extend(corpus::run());
     }
     if wanted("size") {
         rows.extend(parts::size(&program));

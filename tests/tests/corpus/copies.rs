@@ -48,7 +48,8 @@ impl Outcome {
 }
 
 /// Refusals with a reason of their own: what Compose reads, but runs neither, or what nobody could run twice.
-const TRUE_REASONS: [&str; 12] = [
+const TRUE_REASONS: [&str; 13] = [
+    "and one fixed address",
     "publishes ports, but its network is",
     "mounts a `npipe`",
     "`models` are not supported",
