@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Proves that the promises' tests can fail: each tests/mutants/pNN.patch breaks the program in one
-# place, and the test that its second line names must then fail.
+# Proves that the tests of promises (pNN) and of what isolation changes (row_…) can fail: each
+# tests/mutants/NAME.patch breaks the program in one place, and the test that its second line names
+# must then fail.
 #
-#   scripts/mutants.sh [pNN …]
+#   scripts/mutants.sh [NAME …]
 #
 # The work is done in a work tree of its own under .sidestack/mutants, at HEAD, and in a target
 # folder of its own, so that no broken program ever stands where a sound one is looked for.
