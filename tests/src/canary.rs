@@ -40,9 +40,13 @@ impl Hunt {
             add("in hex", hex);
             let url: String = value.bytes().map(url_byte).collect();
             add("URL-encoded", url);
-            let json = serde_json::to_string(value).unwrap();
-            add("JSON-escaped", json[1..json.len() - 1].to_owned());
-            add("with `$` doubled", value.replace('$', "$$"));
+            // As it goes to Compose: both at once.
+            let doubled = value.replace('$', "$$");
+            for (form, text) in [("JSON-escaped", *value), ("JSON-escaped with `$` doubled", doubled.as_str())] {
+                let json = serde_json::to_string(text).unwrap();
+                add(form, json[1..json.len() - 1].to_owned());
+            }
+            add("with `$` doubled", doubled);
         }
         Self { forms }
     }
