@@ -18,6 +18,7 @@ mod habits;
 mod index;
 mod inputs;
 mod interpolate;
+mod made;
 mod main_tree;
 mod model;
 mod raw;

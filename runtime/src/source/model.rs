@@ -11,6 +11,7 @@ use sidestack_topology::placeholder::{self, CHECKOUT, PROJECT};
 use sidestack_topology::secret;
 
 use super::git::Checkout;
+use super::made::{First, Making};
 use super::raw::EnvFile;
 use super::read::PLACEHOLDER;
 use super::sensitive::looks_secret;
@@ -154,14 +155,43 @@ impl Maker<'_> {
             }
             return None;
         }
-        // Made of other variables: harmless only where all of it came as stand-ins.
-        let expanded =
-            having().find(|(file, (_, expands))| *expands && file.is_secret(key) && own.contains(file.path.as_path()));
-        if let Some((file, _)) = expanded {
-            let swapped = self.stand_ins.swap(text);
-            let plain = secret::parts(&swapped).any(|part| matches!(part, secret::Part::Text(_)));
-            if plain {
+        let made: Vec<&Dotenv> = having().filter(|(_, (_, expands))| *expands).map(|(file, _)| file).collect();
+        if let Some(kept) = made.iter().find_map(|file| self.proven(key, text, file, files)) {
+            let plain = secret::parts(&kept).any(|part| matches!(part, secret::Part::Text(_)));
+            if let Some(file) = made.iter().find(|file| plain && file.is_secret(key)) {
                 faults.push(made_up(key, &file.shown));
+            }
+            return (kept != text).then_some(kept);
+        }
+        // It came about in a way that is not known here, so whatever secrets are near are taken out of it.
+        let file = made.iter().find(|file| file.is_secret(key) && own.contains(file.path.as_path()));
+        if let Some(file) = file {
+            let swapped = self.stand_ins.swap(text);
+            if secret::parts(&swapped).any(|part| matches!(part, secret::Part::Text(_))) {
+                faults.push(made_up(key, &file.shown));
+            }
+        }
+        let near = files.iter().filter(|file| !made.is_empty() && file.untracked);
+        let hidden = near.fold(text.to_owned(), |text, file| file.hide(&text, |name| file.token(name)));
+        (hidden != text).then_some(hidden)
+    }
+
+    /// The value of an entry that is made of others, with references for secrets, when it is what Compose has: of the
+    /// secrets in env files of services Compose has the values, of all others the stand-ins.
+    fn proven(&self, key: &str, text: &str, file: &Dotenv, files: &[&Dotenv]) -> Option<String> {
+        let beside = || files.iter().copied().filter(|other| other.path != file.path);
+        let project = || self.sources.project.iter();
+        let orders: [Vec<&Dotenv>; 2] = [project().chain(beside()).collect(), beside().chain(project()).collect()];
+        let ways = orders.into_iter().flat_map(|others| [(First::Own, others.clone()), (First::Others, others)]);
+        for (first, others) in ways {
+            let making = Making { sources: self.sources, others, first };
+            let seen = making.value(file, key, &mut |mentioned| {
+                let own = mentioned.file.filter(|file| files.iter().any(|one| one.path == file.path));
+                let value = own.and_then(|file| file.entries.get(mentioned.name));
+                value.map_or_else(|| self.stand_ins.word(mentioned.name), |(value, _)| value.clone())
+            });
+            if seen.ok().flatten().as_deref() == Some(text) {
+                return making.value(file, key, &mut |mentioned| mentioned.token).ok().flatten();
             }
         }
         None

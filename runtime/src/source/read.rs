@@ -219,10 +219,8 @@ async fn compose(
     let files = ComposeInput::Files(found.files.iter().map(|file| seen_at(file)).collect());
     let directory = seen_at(&found.project_directory);
     let mut call = ComposeCall::new(PLACEHOLDER, &directory, files, &["config", "--format", "json"]);
-    // A later file wins, and an earlier one serves the expansions of a later one: ours must do both.
-    let own = std::iter::once(temporary.path().to_owned());
-    let theirs = project_env.iter().rev().map(|file| file.at.clone());
-    call.env_files = own.clone().chain(theirs).chain(own).collect();
+    // Ours holds what the project's have: of a file that Compose reads itself a secret could come through.
+    call.env_files = vec![temporary.path().to_owned()];
     call.profiles = vec!["*".to_owned()];
     call.environment = request.shell.clone();
     call.limit = LIMIT;

@@ -30,10 +30,15 @@ impl StandIns {
         Self { key: *machine_key, by_word: BTreeMap::new() }
     }
 
+    /// The word for a variable.
+    pub(super) fn word(&self, name: &str) -> String {
+        let digits = hmac(&self.key, &[b"stand-in ", name.as_bytes()]);
+        format!("{PREFIX}{}", &digits[..DIGITS])
+    }
+
     /// The word for a variable, and the token that will take its place.
     pub(super) fn add(&mut self, name: &str, token: String) -> String {
-        let digits = hmac(&self.key, &[b"stand-in ", name.as_bytes()]);
-        let word = format!("{PREFIX}{}", &digits[..DIGITS]);
+        let word = self.word(name);
         self.by_word.insert(word.clone(), StandIn { name: name.to_owned(), token });
         word
     }

@@ -15,6 +15,7 @@ use sidestack_topology::secret::{self, Encoding};
 use super::git::Checkout;
 use super::inputs::Inputs;
 use super::interpolate::{alias, expand, mentions};
+use super::made::{First, Making, Mentioned, Unmade};
 use super::read::PLACEHOLDER;
 use super::sensitive::looks_secret;
 use super::standin::StandIns;
@@ -37,12 +38,19 @@ pub(super) struct Dotenv {
     pub(super) untracked: bool,
     /// Value and whether there is an expansion in it, by name; the last of several counts.
     pub(super) entries: BTreeMap<String, (String, bool)>,
+    /// All of them in their order: an entry is made of those above it.
+    pub(super) list: Vec<(String, String, bool)>,
 }
 
 impl Dotenv {
     /// The token of one of its values.
     pub(super) fn token(&self, key: &str) -> String {
         secret::token(&format!("dotenv:{}#{key}", self.shown), Encoding::Raw)
+    }
+
+    /// Where in the list the entry is that counts.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.list.iter().rposition(|(key, ..)| key == name)
     }
 
     /// Whether a name's value in this file is a secret.
@@ -102,8 +110,8 @@ pub(super) fn load(
                             .filter_map(|(key, value, _)| alias(value).filter(|a| a == key).map(str::to_owned)),
                     );
                 }
-                let entries = entries.into_iter().map(|(key, value, expands)| (key, (value, expands))).collect();
-                loaded.push(Dotenv { path, at, shown, untracked: true, entries });
+                let by_name = entries.iter().cloned().map(|(key, value, expands)| (key, (value, expands))).collect();
+                loaded.push(Dotenv { path, at, shown, untracked: true, entries: by_name, list: entries });
             }
             Err(DotenvError { line, what }) => {
                 faults.push(Diagnostic::error(&[], format!("`{shown}` cannot be understood at line {line}: {what}")));
@@ -170,9 +178,29 @@ impl Sources<'_> {
         match self.origin(name)? {
             Origin::Shell(value) => value.to_str().map(str::to_owned),
             Origin::File(_, value, false) => Some(value.to_owned()),
-            // One that is made of others is only told by Compose.
-            Origin::File(_, _, true) => None,
+            Origin::File(file, _, true) => {
+                let mut plain = true;
+                let value = self.made(file, name, &mut |_| {
+                    plain = false;
+                    String::new()
+                });
+                value.ok().flatten().filter(|_| plain)
+            }
         }
+    }
+
+    /// An entry of a project's or an include's file, with what is made of others expanded.
+    fn made<'a>(
+        &'a self,
+        file: &'a Dotenv,
+        name: &str,
+        secret: &mut dyn FnMut(Mentioned<'a>) -> String,
+    ) -> Result<Option<String>, Unmade> {
+        let own = self.project.iter().position(|one| one.path == file.path);
+        // An include's file is read with the project's variables around it.
+        let others = self.project.iter().skip(own.map_or(0, |at| at + 1)).collect();
+        let first = if own.is_some() { First::Own } else { First::Others };
+        Making { sources: self, others, first }.value(file, name, secret)
     }
 
     fn origin(&self, name: &str) -> Option<Origin<'_>> {
@@ -194,16 +222,22 @@ impl Sources<'_> {
     ) -> BTreeMap<String, String> {
         let mut values = BTreeMap::new();
         let handed_on = base_environment(self.shell);
-        let secrets_of_files = self
-            .project
-            .iter()
-            .chain(self.includes)
-            .flat_map(|file| file.entries.keys().filter(|name| file.is_secret(name)));
-        let names: BTreeSet<&String> = names.iter().chain(secrets_of_files).collect();
+        // Compose reads none of the project's files itself; those of includes it does, and must find no secret there.
+        let of_project = self.project.iter().flat_map(|file| file.entries.keys());
+        let of_includes = self.includes.iter().flat_map(|file| {
+            file.entries.iter().filter(|(name, (_, expands))| *expands || file.is_secret(name)).map(|(name, _)| name)
+        });
+        let names: BTreeSet<&String> = names.iter().chain(of_project).chain(of_includes).collect();
         for name in names {
-            // What steers Compose is Compose's and ours; the rest of its own environment it has already.
-            // A secret is never Compose's own, and must not be read by it out of a file.
-            if (name.starts_with("COMPOSE_") && !looks_secret(name)) || handed_on.contains_key(name) {
+            // The rest of Compose's own environment it has already.
+            if handed_on.contains_key(name) {
+                continue;
+            }
+            // What steers Compose is Compose's and ours, but may be a value as well where a file has it.
+            if name.starts_with("COMPOSE_") && !looks_secret(name) {
+                let file = self.project.iter().find(|file| file.entries.contains_key(name));
+                let file = file.filter(|_| name != "COMPOSE_PROJECT_NAME");
+                values.extend(file.and_then(|file| Some((name.clone(), self.of_file(file, name, stand_ins, faults)?))));
                 continue;
             }
             if let Some(value) = self.value(name, stand_ins, faults) {
@@ -276,12 +310,39 @@ impl Sources<'_> {
                     None => None,
                 }
             }
-            // Compose reads the file itself; only a secret that is repeated in it must not come through.
-            Origin::File(file, value, false) if file.untracked => {
-                let hidden = file.hide(value, |name| stand_ins.add(name, file.token(name)));
-                (hidden != value).then_some(hidden)
+            Origin::File(file, ..) => self.of_file(file, name, stand_ins, faults),
+        }
+    }
+
+    /// The value of an entry that is no secret itself; of an include's only when a secret is in it, since Compose reads
+    /// those files itself.
+    fn of_file(
+        &self,
+        file: &Dotenv,
+        name: &str,
+        stand_ins: &mut StandIns,
+        faults: &mut Vec<Diagnostic>,
+    ) -> Option<String> {
+        let mut secrets = false;
+        let made = self.made(file, name, &mut |mentioned| {
+            secrets = true;
+            stand_ins.add(mentioned.name, mentioned.token)
+        });
+        let of_project = self.project.iter().any(|one| one.path == file.path);
+        match made {
+            Ok(value) if of_project => value,
+            Ok(value) => {
+                if secrets {
+                    self.ambiguous(name, &file.entries[name].0, faults);
+                }
+                value.filter(|_| secrets)
             }
-            Origin::File(..) => None,
+            Err(why) if of_project || matches!(why, Unmade::Secret(_)) => {
+                faults.push(unmade(name, &file.shown, &why));
+                None
+            }
+            // Compose says what is wrong with it.
+            Err(_) => None,
         }
     }
 
@@ -304,8 +365,10 @@ impl Sources<'_> {
         }
         let mut having = self.includes.iter().filter(|file| file.entries.contains_key(name));
         if let (Some(first), Some(other)) = (having.next(), having.find(|file| file.entries[name].0 != value)) {
-            let message =
-                format!("the secret `{name}` has one value in `{}` and another in `{}`", first.shown, other.shown);
+            let message = format!(
+                "`{name}` holds a secret, and has one value in `{}` and another in `{}`",
+                first.shown, other.shown
+            );
             faults.push(Diagnostic::error(&[], message).hint("use two names, or set it in the stack's own `.env`"));
         }
     }
@@ -327,6 +390,17 @@ impl Sources<'_> {
 fn is_handed_on(shell: &BTreeMap<String, OsString>, name: &str) -> bool {
     let one = shell.get_key_value(name).map(|(name, value)| (name.clone(), value.clone()));
     !base_environment(&one.into_iter().collect()).is_empty()
+}
+
+/// An entry that has no value.
+fn unmade(name: &str, file: &str, why: &Unmade) -> Diagnostic {
+    let (what, hint) = match why {
+        Unmade::Syntax => ("is no text that can be expanded".to_owned(), "write `$$` for a `$`".to_owned()),
+        Unmade::Required(other) => (format!("needs `{other}`, which has no value"), format!("set `{other}`")),
+        Unmade::Endless => ("leads back to itself".to_owned(), "write one of the values out".to_owned()),
+        Unmade::Secret(other) => return made_up(other, file),
+    };
+    Diagnostic::error(&[], format!("`{name}` in `{file}` {what}")).hint(hint)
 }
 
 /// A secret that is put together from other variables: no reference leads to it.

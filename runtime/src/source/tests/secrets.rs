@@ -164,3 +164,65 @@ fn secrets_that_cannot_be_referred_to_are_refused_without_their_value() {
         assert!(!refused.contains(CANARY) && !refused.contains("ssstandin"), "{refused}");
     }
 }
+
+/// However a value is put together, and whichever way this Compose goes about it.
+#[test]
+fn what_is_made_of_secrets_holds_references() {
+    let site = Site::new(&[
+        (
+            "compose.yaml",
+            "include: [inc/c.yaml]\nservices:\n  web:\n    image: web\n    env_file: [first.env, web.env]\n    environment: {DOT: \"${DOT}\", LATE: \"${LATE}\", PLAIN: \"${PLAIN}\", QUOTED: \"${QUOTED}\", COST: \"${COST}\", SET: \"${COMPOSE_SET}\"}\n",
+        ),
+        ("inc/c.yaml", "services: {inc: {image: i, environment: {URL: \"${INC_URL}\", OPEN: \"${INC_OPEN}\"}}}\n"),
+        (
+            "inc/.env",
+            "INC_PASSWORD=kanarienvogel7i\nINC_URL=i://${INC_PASSWORD}@h\nINC_OPEN=${HOST_OF}/o\nHOST_OF=later\n",
+        ),
+        (
+            ".env",
+            "LATE=<${DB_PASSWORD}>\nDB_PASSWORD=kanarienvogel7d\nPIN_TOKEN=99\nDOT=p://${DB_PASSWORD}:${PIN_TOKEN}@${HOST_OF:-db}\nPLAIN=${HOST_OF:-a}${LATE:+b}\nQUOTED=\"a\\\"b\\\\c ${HOST_OF:-$$x}\\n\"\nCOST=a$1$NONE\nCOMPOSE_SET=${HOST_OF:-set}\n",
+        ),
+        ("first.env", "OTHER_TOKEN=77\nBASE=http\n"),
+        (
+            "web.env",
+            "API_TOKEN=88\nSESSION_SECRET=kanarienvogel7s\nURL=${BASE:-x}://${API_TOKEN}:${SESSION_SECRET}@h\nBOTH=${DB_PASSWORD}-${API_TOKEN}\nSAME_SECRET=${SESSION_SECRET}\n",
+        ),
+    ]);
+    let Some(stack) = site.stack() else { return };
+    assert!(!everything(&stack).contains(CANARY), "{}", everything(&stack));
+    assert!(!everything(&stack).contains("ssstandin0x"));
+    let web = environment(&stack, "web");
+    let password = raw("dotenv:.env#DB_PASSWORD");
+    let expected = [
+        ("DOT", format!("p://{password}:{}@db", raw("dotenv:.env#PIN_TOKEN"))),
+        ("LATE", "<>".to_owned()),
+        ("PLAIN", "ab".to_owned()),
+        ("QUOTED", "a\"b\\c $x\n".to_owned()),
+        ("COST", "a$1".to_owned()),
+        ("SET", "set".to_owned()),
+        ("BOTH", format!("{password}-{}", raw("dotenv:web.env#API_TOKEN"))),
+        ("SAME_SECRET", raw("dotenv:web.env#SESSION_SECRET")),
+    ];
+    for (name, value) in expected {
+        assert_eq!(web[name].as_ref(), Some(&value), "{name}");
+    }
+    // Whether a file before it counts is this Compose's business, what is secret in it is not.
+    let url = web["URL"].clone().unwrap();
+    let end = format!("://{}:{}@h", raw("dotenv:web.env#API_TOKEN"), raw("dotenv:web.env#SESSION_SECRET"));
+    assert!(url.ends_with(&end), "{url}");
+    let inc = environment(&stack, "inc");
+    assert_eq!(inc["URL"], Some(format!("i://{}@h", raw("dotenv:inc/.env#INC_PASSWORD"))));
+    assert_eq!(inc["OPEN"], Some("/o".to_owned()));
+}
+
+#[test]
+fn entries_that_cannot_be_made_are_told_without_their_text() {
+    for (text, expected) in [
+        ("A=x${B:?kanarienvogel7}\n", "`A` in `.env` needs `B`, which has no value"),
+        ("A=kanarienvogel7${b\n", "`A` in `.env` is no text that can be expanded"),
+    ] {
+        let site = Site::new(&[("compose.yaml", "services: {a: {image: \"x${A}\"}}\n"), (".env", text)]);
+        let Some(refused) = site.refused() else { return };
+        assert!(refused.contains(expected) && !refused.contains(CANARY), "{refused}");
+    }
+}
