@@ -28,6 +28,9 @@ use crate::files;
 pub(super) const PLACEHOLDER: &str = "sidestack0project0name";
 /// Compose reads a large project in a second.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Reading needs no daemon. Some versions of Compose ask the one that they are given all the same, and would wait for
+/// one that hangs: this one refuses at once.
+const NO_DAEMON: &str = "unix:///dev/null";
 /// Docker's own default, which `DOCKER_HOST` means when it is not set.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Where a stack keeps modules of its own.
@@ -224,11 +227,10 @@ async fn compose(
     call.profiles = vec!["*".to_owned()];
     call.environment = request.shell.clone();
     call.limit = LIMIT;
-    // It asks no daemon, and an interpolated `DOCKER_HOST` is the user's own: not the socket that this machine has.
+    // An interpolated `DOCKER_HOST` is the user's own: not the socket that this machine has.
     let user_host = names.contains("DOCKER_HOST").then(|| sources.plain("DOCKER_HOST").filter(|host| !host.is_empty()));
-    let elsewhere =
-        user_host.map(|host| Compose::new(compose.binary(), host.unwrap_or_else(|| DEFAULT_HOST.to_owned())));
-    let compose = elsewhere.as_ref().unwrap_or(compose);
+    let host = user_host.map_or(NO_DAEMON.to_owned(), |host| host.unwrap_or_else(|| DEFAULT_HOST.to_owned()));
+    let (compose, with_daemon) = (&Compose::new(compose.binary(), host), compose);
     let failed = |error: crate::engine::EngineError| SourceError::Compose(error.to_string());
     // What the files do not say themselves is asked beside it, so that it costs no time of its own.
     let (output, asked) = if raw.interpolates && raw.entries.is_none() {
@@ -237,6 +239,12 @@ async fn compose(
         (output.map_err(failed)?, texts.ok().and_then(|texts| templates::printed(&texts)))
     } else {
         (compose.capture(&call).await.map_err(failed)?, None)
+    };
+    let output = match output {
+        output if output.code != 0 && output.stderr.contains(NO_DAEMON) => {
+            with_daemon.capture(&call).await.map_err(failed)?
+        }
+        output => output,
     };
     drop(temporary);
     let told = lift(&output.stderr);

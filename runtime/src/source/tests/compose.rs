@@ -198,6 +198,26 @@ fn variables_that_would_steer_compose_are_still_interpolated() {
 }
 
 #[test]
+fn no_daemon_is_asked_unless_compose_insists() {
+    let Some(compose) = installed_compose() else { return };
+    let mut site = Site::new(&[("compose.yaml", "services: {a: {image: x}}\n")]);
+    let real = compose.binary().display().to_string();
+    let mut hosts = |first: &str| {
+        let script = format!("#!/bin/sh\necho \"$DOCKER_HOST\" >> \"$0.hosts\"\n{first}\nexec '{real}' \"$@\"\n");
+        site.write("compose", &script);
+        site.write("compose.hosts", "");
+        std::fs::set_permissions(site.at("compose"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        site.compose = Some(Compose::new(site.at("compose"), "unix:///nowhere/docker.sock"));
+        assert_eq!(service(&site.stack().unwrap(), "a")["image"], "x");
+        fs::read_to_string(site.at("compose.hosts")).unwrap()
+    };
+    assert_eq!(hosts(""), "unix:///dev/null\n");
+    let insists = r#"case $DOCKER_HOST in */dev/null)
+        echo "Cannot connect to the Docker daemon at $DOCKER_HOST. Is the docker daemon running?" >&2; exit 1;; esac"#;
+    assert_eq!(hosts(insists), "unix:///dev/null\nunix:///nowhere/docker.sock\n");
+}
+
+#[test]
 fn compose_s_refusals_and_warnings_are_passed_on() {
     for (text, expected) in [
         ("services: {a: {image: x, nonsense: 1}}\n", "nonsense"),
