@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+/// Linux's file system in memory.
+const MEMORY: &str = "/dev/shm";
+const PREFIX: &str = "sidestack-";
+
 /// See the module. Removed when it is dropped; links are not followed then.
 pub(super) struct Shadow {
     dir: TempDir,
@@ -25,7 +29,9 @@ impl Shadow {
         missing: &BTreeMap<PathBuf, PathBuf>,
         others: impl Iterator<Item = &'a PathBuf>,
     ) -> io::Result<Self> {
-        let shadow = Self { dir: TempDir::with_prefix("sidestack-")? };
+        // In memory where that can be had: on a disk a link may take most of a millisecond.
+        let in_memory = TempDir::with_prefix_in(PREFIX, MEMORY);
+        let shadow = Self { dir: in_memory.or_else(|_| TempDir::with_prefix(PREFIX))? };
         let folders: BTreeSet<&Path> =
             missing.keys().filter_map(|file| file.parent()).flat_map(Path::ancestors).collect();
         let mut links: BTreeMap<PathBuf, PathBuf> = missing.clone();

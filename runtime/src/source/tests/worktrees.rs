@@ -22,6 +22,7 @@ services:
     build: {context: .., dockerfile: deploy/Dockerfile}
     volumes: ["./cert.pem:/cert.pem", "./folder:/folder", "./nowhere:/nowhere"]
     environment: {HERE: "${PWD}/x", PASSWORD: "${DB_PASSWORD}"}
+    develop: {watch: [{action: sync, path: ./inc, target: /inc}, {action: sync, path: ./none, target: /none}]}
     configs: [c]
     secrets: [s]
 configs: {c: {file: ./c.conf}}
