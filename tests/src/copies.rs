@@ -130,9 +130,17 @@ pub fn get(address: &str, path: &str) -> String {
 /// `docker KIND inspect`.
 #[track_caller]
 pub fn inspect(kind: &str, name: &str) -> Value {
-    let ran = docker(&[kind, "inspect", name]).ok();
-    let all: Value = serde_json::from_str(&ran.stdout).unwrap();
-    all[0].clone()
+    inspect_all(kind, &[name]).remove(0)
+}
+
+/// The same of several.
+#[track_caller]
+fn inspect_all(kind: &str, names: &[&str]) -> Vec<Value> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let ran = docker(&[&[kind, "inspect"][..], names].concat()).ok();
+    serde_json::from_str(&ran.stdout).unwrap()
 }
 
 /// What a copy has in Docker.
@@ -141,20 +149,21 @@ pub fn possessions(world: &World, copy: &str) -> Possessions {
     let label = format!("label=com.docker.compose.project={}", world.project(copy));
     let own = world.label().unwrap_or_default();
     let mut all = BTreeSet::new();
-    for container in containers(&world.project(copy)).into_values() {
+    let own_containers = containers(&world.project(copy));
+    let ids: Vec<&str> = own_containers.values().map(|container| container.id.as_str()).collect();
+    for container in own_containers.values() {
         all.extend(container.published.iter().map(|port| format!("port {port}")));
         all.insert(format!("container {}", container.name));
-        for mount in inspect("container", &container.id)["Mounts"].as_array().into_iter().flatten() {
-            // What is not in the list of labels below is anonymous or shared.
-            if mount["Type"] == "volume" && mount["Name"].as_str().is_some_and(|name| name.len() == 64) {
-                all.insert(format!("volume {}", mount["Name"].as_str().unwrap_or_default()));
-            }
-        }
+    }
+    for container in inspect_all("container", &ids) {
+        let mounts = container["Mounts"].as_array().into_iter().flatten();
+        let names = mounts.filter(|mount| mount["Type"] == "volume").filter_map(|mount| mount["Name"].as_str());
+        // What is not in the list of labels below is anonymous or shared.
+        all.extend(names.filter(|name| name.len() == 64).map(|name| format!("volume {name}")));
     }
     for kind in ["volume", "network"] {
         let listed = docker(&[kind, "ls", "-q", "--filter", &label, "--filter", &own]).ok();
-        for name in listed.stdout.lines() {
-            let found = inspect(kind, name);
+        for found in inspect_all(kind, &listed.stdout.lines().collect::<Vec<_>>()) {
             all.insert(format!("{kind} {}", found["Name"].as_str().unwrap_or_default()));
             let subnets = found["IPAM"]["Config"].as_array().into_iter().flatten();
             all.extend(subnets.map(|config| format!("subnet {}", config["Subnet"].as_str().unwrap_or_default())));
