@@ -182,9 +182,11 @@ fn replicas_have_a_port_each() {
     };
     let mut all = BTreeSet::new();
     for copy in COPIES {
+        let plan = copies.world.run(["plan", copy]).ok().stdout;
         for (service, replicas) in [("web", 3), ("api", 2)] {
             let hosts = hosts(copy, service);
             assert_eq!(hosts.len(), replicas, "{copy} {service}: {hosts:?}");
+            assert!(hosts.iter().all(|host| plan.contains(host)), "{copy} {service}: {hosts:?} in\n{plan}");
             let answers: BTreeSet<String> = hosts.iter().map(|host| get(host, "/id")).collect();
             assert_eq!(answers.len(), replicas, "{copy} {service}: each replica has an address");
             all.extend(hosts);

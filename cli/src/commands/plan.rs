@@ -84,8 +84,14 @@ fn tell(context: &Context<'_>, report: &PlanReport) -> Result<(), Stop> {
     out.section("Services", &services)?;
     let mut ports = Table::new(&["SERVICE", "INSIDE", "HOST"]);
     for port in &plan.ports {
-        let host =
-            if port.host_port == 0 { "decided by `up`".to_owned() } else { port.url().unwrap_or_else(|| port.host()) };
+        let host = if port.host_port == 0 {
+            "decided by `up`".to_owned()
+        } else {
+            let own = port.own.map(|own| format!("{}:{own}", port.host_ip));
+            let scheme = port.publish.scheme.as_ref().map(|scheme| format!("{scheme}://")).unwrap_or_default();
+            let hosts = port.hosts().into_iter().chain(own).map(|host| format!("{scheme}{host}"));
+            hosts.collect::<Vec<_>>().join(" ")
+        };
         ports.row([port.publish.service.clone(), format!("{}/{}", port.inside(), port.publish.protocol), host]);
     }
     out.section("Ports", &ports)?;
