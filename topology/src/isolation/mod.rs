@@ -181,6 +181,7 @@ pub(crate) fn place(draft: &Draft, plan: &mut Plan, faults: &mut Vec<Diagnostic>
             let Some(planned) = plan.services.get_mut(name) else { continue };
             let gateways = selves::gateways(&planned.compose);
             let view = selves::View {
+                name,
                 map: &map,
                 listens,
                 from_host: foreign.from_host,

@@ -2,7 +2,10 @@
 //!
 //! In a second copy they would point at the first. The host must be one that
 //! means this machine, and the port one that the stack publishes; what means the
-//! container itself is left alone.
+//! container itself is left alone. `localhost` inside a container is the
+//! container, so that what it runs (commands, health checks) means the machine
+//! only where it says so, and what it tells others (URLs in variables, labels,
+//! advertised addresses) nearly always does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,8 +81,48 @@ pub(crate) fn networks(plan: &Plan, name: &str) -> BTreeSet<String> {
 #[derive(Debug, Clone, Copy)]
 struct Context<'a> {
     view: View<'a>,
-    /// Run inside the container, where `localhost` is the container.
-    command: bool,
+    place: Place<'a>,
+}
+
+/// Where a text stands.
+#[derive(Debug, Clone, Copy)]
+enum Place<'a> {
+    /// A variable of this name.
+    Variable(&'a str),
+    Label,
+    /// A word of a command, with the option that it is the value of.
+    Command(&'a str),
+    HealthCheck,
+}
+
+/// Schemes by which a program reaches another one: with a port on which it listens itself it is its own client.
+const CLIENTS: [&str; 14] = [
+    "amqp",
+    "amqps",
+    "mariadb",
+    "memcached",
+    "mongodb",
+    "mysql",
+    "nats",
+    "postgres",
+    "postgresql",
+    "redis",
+    "rediss",
+    "smtp",
+    "sqlserver",
+    "tcp",
+];
+
+/// A name says that others are given the address.
+fn is_told_to_others(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["advertis", "public", "external"].iter().any(|word| name.contains(word))
+}
+
+/// A name says that the address is listened on.
+fn is_listened_on(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["listen", "bind"].iter().any(|word| name.contains(word)) && !is_told_to_others(&name)
 }
 
 /// The text with every self-address rewritten; nothing when there is none.
@@ -150,32 +193,60 @@ impl Address<'_> {
         let view = context.view;
         let route = view.map.0.get(&self.port)?;
         let own = view.listens.contains(&self.port);
-        if self.gateway || (view.from_host && !own) {
+        if self.gateway || (view.from_host && route.service != view.name) {
             let found = !route.networks.is_disjoint(view.networks);
             return found.then(|| format!("{}{}{}", route.service, self.separator, route.container_port));
         }
-        // In a command it is the container; as an address to listen on it is too.
-        let url = text[..self.start].ends_with("://") || text[..self.start].to_ascii_lowercase().ends_with("%3a%2f%2f");
+        let scheme = self.scheme(text);
+        let web = scheme.is_some_and(|scheme| ["http", "https", "ws", "wss"].contains(&scheme));
+        // An address to listen on, unless it is part of a URL.
         let anywhere = self.host == "0.0.0.0" || self.host == "[::]";
-        if own && (context.command || anywhere || !(url || self.authority(text))) {
-            return None;
-        }
-        (route.host_port != self.port).then(|| format!("{}{}{}", self.host, self.separator, route.host_port))
+        let means_host = match context.place {
+            Place::Variable(name) | Place::Command(name) if is_told_to_others(name) => !anywhere,
+            Place::Variable(name) if own && is_listened_on(name) => false,
+            Place::Variable(_) if own => {
+                let client = scheme.is_some_and(|scheme| CLIENTS.contains(&scheme));
+                scheme.is_some() && !client && !anywhere && !view.beside
+            }
+            Place::Variable(_) | Place::Label => web || !anywhere,
+            // What asks for itself asks the container.
+            Place::Command(_) => scheme.is_some() && !own && !anywhere && !asks(text),
+            // It is run inside; only a port of its own that it does not listen on can mean the host's.
+            Place::HealthCheck => route.service == view.name && !own,
+        };
+        (means_host && route.host_port != self.port)
+            .then(|| format!("{}{}{}", self.host, self.separator, route.host_port))
     }
 
-    /// Whether it stands behind `scheme://user:password@`.
-    fn authority(&self, text: &str) -> bool {
-        let before = &text[..self.start];
-        let Some(user) = before.strip_suffix('@') else { return false };
-        let from =
-            user.rfind(|c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'' | ';')).map_or(0, |at| at + 1);
-        user[from..].contains("://")
+    /// The scheme of the URL that it is the authority of, perhaps with a user before it.
+    fn scheme<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let mut before = &text[..self.start];
+        if let Some(user) = before.strip_suffix('@') {
+            let ends = |c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'' | ';');
+            let from = user.rfind(ends).map_or(0, |at| at + 1);
+            before = &user[..from + user[from..].find("://")? + "://".len()];
+        }
+        let scheme = before.strip_suffix("://").or_else(|| {
+            let at = before.len().checked_sub("%3a%2f%2f".len())?;
+            before.get(at..)?.eq_ignore_ascii_case("%3a%2f%2f").then(|| &before[..at])
+        });
+        // `http:\/\/` is how JSON in JSON has it.
+        let scheme = scheme.or_else(|| before.strip_suffix(":\\/\\/"))?;
+        let begins = scheme.rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |at| at + 1);
+        Some(&scheme[begins..])
     }
+}
+
+/// Whether a command is one that asks a server for something.
+fn asks(command: &str) -> bool {
+    let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | '`'));
+    words.any(|word| ["curl", "wget", "nc", "wait-for-it", "pg_isready"].contains(&word))
 }
 
 /// What one service sees.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
+    pub(crate) name: &'a str,
     pub(crate) map: &'a PortMap,
     /// Ports on which its container listens.
     pub(crate) listens: &'a BTreeSet<u16>,
@@ -226,7 +297,7 @@ pub(crate) fn environment(
 ) {
     for (key, value) in &mut service.environment {
         let Some(text) = value else { continue };
-        if let Some(to) = rewrite(text, Context { view, command: view.beside })
+        if let Some(to) = rewrite(text, Context { view, place: Place::Variable(key) })
             && !keep.keeps_variable(name, key)
         {
             let reason = reason(text, view.gateways);
@@ -243,12 +314,21 @@ fn reason(from: &str, gateways: &[String]) -> &'static str {
 }
 
 /// Ports on which containers listen, as far as the files tell, by the service that owns the network: who shares one
-/// shares its ports.
+/// shares its ports, and containers of one image listen on the same ones.
 pub(crate) fn listens(plan: &Plan) -> BTreeMap<String, BTreeSet<u16>> {
     let mut all: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
+    let mut of_image: BTreeMap<&str, BTreeSet<u16>> = BTreeMap::new();
     for port in &plan.ports {
-        let owner = owner(plan, &port.publish.service);
-        all.entry(owner.to_owned()).or_default().insert(port.publish.container_port);
+        let service = &port.publish.service;
+        all.entry(owner(plan, service).to_owned()).or_default().insert(port.publish.container_port);
+        let image = plan.services.get(service).and_then(|service| service.compose.image.as_deref());
+        of_image.entry(image.unwrap_or_default()).or_default().insert(port.publish.container_port);
+    }
+    for (name, service) in &plan.services {
+        let image = service.compose.image.as_deref().filter(|image| !image.is_empty());
+        if let Some(ports) = image.and_then(|image| of_image.get(image)) {
+            all.entry(owner(plan, name).to_owned()).or_default().extend(ports);
+        }
     }
     for (name, service) in &plan.services {
         let exposed = super::ports::exposed(&service.compose);
@@ -264,23 +344,37 @@ pub(crate) fn service(name: &str, service: &mut Service, view: View<'_>, keep: K
     let path = |parts: &[&str]| -> Vec<String> {
         ["services", name].iter().chain(parts).map(|&part| part.to_owned()).collect()
     };
-    let (inside, outside) = (Context { view, command: true }, Context { view, command: false });
     for (key, value) in [("command", &mut service.command), ("entrypoint", &mut service.entrypoint)] {
-        if let Some(value) = value
-            && !keep.keeps(name, &[key])
-        {
-            each(value, &mut path(&[key]), &mut |path, text| edit(path, text, inside, claims));
+        let Some(Value::Array(words)) = value.as_mut().filter(|_| !keep.keeps(name, &[key])) else { continue };
+        let mut before = String::new();
+        for (at, word) in words.iter_mut().enumerate() {
+            let Value::String(text) = word else { continue };
+            let option = option(text, &before).to_owned();
+            before.clone_from(text);
+            edit(&path(&[key, &at.to_string()]), text, Context { view, place: Place::Command(&option) }, claims);
         }
     }
     if let Some(test) = service.healthcheck.as_mut().and_then(|health| health.get_mut("test"))
         && !keep.keeps(name, &["healthcheck"])
     {
-        each(test, &mut path(&["healthcheck", "test"]), &mut |path, text| edit(path, text, inside, claims));
+        let place = Place::HealthCheck;
+        each(test, &mut path(&["healthcheck", "test"]), &mut |path, text| {
+            edit(path, text, Context { view, place }, claims);
+        });
     }
     for (label, value) in &mut service.labels {
         if !keep.keeps(name, &["labels"]) && !keep.keeps(name, &["labels", label]) {
-            edit(&path(&["labels", label]), value, outside, claims);
+            edit(&path(&["labels", label]), value, Context { view, place: Place::Label }, claims);
         }
+    }
+}
+
+/// The option that a word is the value of: `--url=X`, `--url X` in one word or in two.
+fn option<'a>(word: &'a str, before: &'a str) -> &'a str {
+    match word.find(['=', ' ']).filter(|_| word.starts_with('-')) {
+        Some(end) => &word[..end],
+        None if before.starts_with('-') && !word.starts_with('-') => before,
+        None => "",
     }
 }
 
@@ -347,23 +441,18 @@ mod tests {
     }
 
     #[track_caller]
-    fn becomes(text: &str, expected: &str, command: bool, listens: &[u16]) {
+    fn becomes(text: &str, expected: &str, place: Place<'_>, listens: &[u16]) {
         let listens: BTreeSet<u16> = listens.iter().copied().collect();
         let gateways = ["box".to_owned()];
         let networks = BTreeSet::from(["default".to_owned(), "other".to_owned()]);
-        let map = map();
-        let view = View {
-            map: &map,
-            listens: &listens,
-            from_host: false,
-            beside: false,
-            gateways: &gateways,
-            networks: &networks,
-        };
-        let got = rewrite(text, Context { view, command });
-        assert_eq!(got.as_deref().unwrap_or(text), expected);
+        let (map, gateways, networks) = (&map(), &gateways[..], &networks);
+        let view = View { name: "web", map, listens: &listens, from_host: false, beside: false, gateways, networks };
+        let got = rewrite(text, Context { view, place });
+        assert_eq!(got.as_deref().unwrap_or(text), expected, "{place:?}");
         assert_eq!(got.is_some(), text != expected, "{text}");
     }
+
+    const URL: Place<'_> = Place::Variable("URL");
 
     #[test]
     fn every_form_of_a_self_address_is_rewritten() {
@@ -382,7 +471,7 @@ mod tests {
             ("http://Box:8080/x", "http://api:80/x"),
             ("PLAINTEXT://kafka:9092,EXT://localhost:8080", "PLAINTEXT://kafka:9092,EXT://localhost:20102"),
         ] {
-            becomes(from, to, false, &[]);
+            becomes(from, to, URL, &[]);
         }
     }
 
@@ -405,18 +494,61 @@ mod tests {
             "3000",
             "größe localhost",
         ] {
-            becomes(text, text, false, &[]);
+            becomes(text, text, URL, &[]);
         }
     }
 
     #[test]
     fn what_means_the_container_itself_is_left_alone() {
-        becomes("curl -f http://localhost:3000/health", "curl -f http://localhost:3000/health", true, &[3000]);
-        becomes("curl -f http://localhost:8080/", "curl -f http://localhost:20102/", true, &[80]);
-        becomes("0.0.0.0:3000", "0.0.0.0:3000", false, &[3000]);
-        becomes("EXT://0.0.0.0:3000", "EXT://0.0.0.0:3000", false, &[3000]);
-        becomes("localhost:3000", "localhost:3000", false, &[3000]);
-        becomes("http://localhost:3000", "http://localhost:20101", false, &[3000]);
-        becomes("redis://u:p@localhost:3000", "redis://u:p@localhost:20101", false, &[3000]);
+        let (command, health) = (Place::Command(""), Place::HealthCheck);
+        for (from, to, place, listens) in [
+            // Variables.
+            ("0.0.0.0:3000", "0.0.0.0:3000", URL, &[3000][..]),
+            ("EXT://0.0.0.0:3000", "EXT://0.0.0.0:3000", URL, &[3000]),
+            ("EXT://0.0.0.0:8080", "EXT://0.0.0.0:8080", URL, &[]),
+            ("http://0.0.0.0:8080", "http://0.0.0.0:20102", URL, &[]),
+            ("localhost:3000", "localhost:3000", URL, &[3000]),
+            ("localhost:3000", "localhost:20101", URL, &[]),
+            ("http://localhost:3000", "http://localhost:20101", URL, &[3000]),
+            ("http://u:p@localhost:3000", "http://u:p@localhost:20101", URL, &[3000]),
+            ("redis://u:p@localhost:3000", "redis://u:p@localhost:3000", URL, &[3000]),
+            ("redis://u:p@localhost:3000", "redis://u:p@localhost:20101", URL, &[]),
+            ("EXT://localhost:3000", "EXT://localhost:20101", Place::Variable("KAFKA_ADVERTISED_LISTENERS"), &[3000]),
+            ("localhost:3000", "localhost:20101", Place::Variable("ADVERTISED"), &[3000]),
+            ("EXT://localhost:3000", "EXT://localhost:3000", Place::Variable("KAFKA_LISTENERS"), &[3000]),
+            // Commands.
+            ("http://localhost:8080", "http://localhost:20102", command, &[80]),
+            ("http://localhost:3000", "http://localhost:3000", command, &[3000]),
+            ("localhost:8080", "localhost:8080", command, &[]),
+            ("internal://0.0.0.0:8080", "internal://0.0.0.0:8080", command, &[]),
+            (
+                "until curl -f http://localhost:8080; do sleep 1; done",
+                "until curl -f http://localhost:8080; do sleep 1; done",
+                command,
+                &[],
+            ),
+            (
+                "in://web:1,out://localhost:3000",
+                "in://web:1,out://localhost:20101",
+                Place::Command("--advertise-kafka-addr"),
+                &[3000],
+            ),
+            // Health checks.
+            ("curl -f http://localhost:8080/", "curl -f http://localhost:8080/", health, &[]),
+            ("curl -f http://localhost:3000/", "curl -f http://localhost:3000/", health, &[3000]),
+            ("curl -f http://localhost:3000/", "curl -f http://localhost:20101/", health, &[80]),
+            ("curl -f http://host.docker.internal:8080/", "curl -f http://api:80/", health, &[80]),
+        ] {
+            becomes(from, to, place, listens);
+        }
+    }
+
+    #[test]
+    fn a_word_knows_its_option() {
+        assert_eq!(option("--url=x", "-v"), "--url");
+        assert_eq!(option("--url x", ""), "--url");
+        assert_eq!(option("x", "--url"), "--url");
+        assert_eq!(option("--x", "--url"), "");
+        assert_eq!(option("a=b", "run"), "");
     }
 }

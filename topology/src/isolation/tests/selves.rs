@@ -5,11 +5,12 @@ use super::*;
 /// A page on 3000, an interface on 8080 and a database on 5432.
 #[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn shop(web: Value) -> Given {
-    let mut service = json!({"image": "x", "ports": [{"target": 3000, "published": "3000"}]});
+    let ports = json!([{"target": 3000, "published": "3000"}, {"target": 9000, "published": "9090"}]);
+    let mut service = json!({"image": "web", "ports": ports});
     service.as_object_mut().unwrap().extend(web.as_object().unwrap().clone());
     given(json!({"services": {
-        "api": {"image": "x", "ports": [{"target": 80, "published": "8080"}]},
-        "db": {"image": "x", "ports": [{"target": 5432, "published": "5432"}]},
+        "api": {"image": "api", "ports": [{"target": 80, "published": "8080"}]},
+        "db": {"image": "db", "ports": [{"target": 5432, "published": "5432"}]},
         "web": service,
     }}))
 }
@@ -27,22 +28,22 @@ fn row_self_addresses() {
             "OTHER": "http://localhost:9000",
         },
         "command": ["--public-url=http://localhost:8080", "--listen=0.0.0.0:3000"],
-        "entrypoint": ["run", "--self=localhost:8080"],
+        "entrypoint": ["run", "--advertise", "localhost:3000", "--db=localhost:5432"],
         "labels": {"homepage.href": "http://localhost:3000"},
-        "healthcheck": {"test": ["CMD-SHELL", "curl localhost:3000 && curl localhost:8080"]},
+        "healthcheck": {"test": ["CMD-SHELL", "curl localhost:3000 && curl localhost:8080 && curl localhost:9090"]},
     }))
     .two();
     assert_eq!(
         copies[0].of("self-address"),
         [
             r#"/services/web/command/0: "--public-url=http://localhost:8080" → "--public-url=http://localhost:20300""#,
-            r#"/services/web/entrypoint/1: "--self=localhost:8080" → "--self=localhost:20300""#,
+            r#"/services/web/entrypoint/2: "localhost:3000" → "localhost:20302""#,
             r#"/services/web/environment/API_URL: "http://localhost:8080/v1" → "http://localhost:20300/v1""#,
             r#"/services/web/environment/CORS: "http://localhost:3000,http://127.0.0.1:3000,https://example.com" → "http://localhost:20302,http://127.0.0.1:20302,https://example.com""#,
             r#"/services/web/environment/DSN: "postgres://u:p@localhost:5432/shop" → "postgres://u:p@localhost:20301/shop""#,
             r#"/services/web/environment/LISTENERS: "PLAINTEXT://db:9092,EXT://localhost:5432" → "PLAINTEXT://db:9092,EXT://localhost:20301""#,
             r#"/services/web/environment/OAUTH: "{\"redirect\":\"http://localhost:3000/callback\"}" → "{\"redirect\":\"http://localhost:20302/callback\"}""#,
-            r#"/services/web/healthcheck/test/1: "curl localhost:3000 && curl localhost:8080" → "curl localhost:3000 && curl localhost:20300""#,
+            r#"/services/web/healthcheck/test/1: "curl localhost:3000 && curl localhost:8080 && curl localhost:9090" → "curl localhost:3000 && curl localhost:8080 && curl localhost:20303""#,
             r#"/services/web/labels/homepage.href: "http://localhost:3000" → "http://localhost:20302""#,
         ]
     );
@@ -85,6 +86,19 @@ fn who_shares_no_network_is_told() {
             "warning services.web.environment: `web` reaches `api` by way of the host, where its port is bound to the loopback address"
         ]
     );
+}
+
+#[test]
+fn containers_of_one_image_listen_on_the_same_ports() {
+    let node = |ports: Value| {
+        json!({"image": "search", "ports": ports, "healthcheck": {"test": ["CMD", "curl", "http://localhost:9200"]},
+            "environment": {"BIND": "localhost:9200"}, "command": ["http://localhost:9200"]})
+    };
+    let copy = copy(json!({"services": {
+        "one": node(json!([{"target": 9200, "published": "9200"}])), "two": node(json!([])),
+        "page": {"image": "page", "environment": {"SEARCH": "localhost:9200"}},
+    }}));
+    assert_eq!(copy.of("self-address"), [r#"/services/page/environment/SEARCH: "localhost:9200" → "localhost:20300""#]);
 }
 
 #[test]
