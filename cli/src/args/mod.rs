@@ -16,7 +16,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use act::{Down, On, Plan, Remove, Restart, Source, Start, Stop, Trust, Up, Where};
-pub(crate) use look::{Compose, Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why};
+pub(crate) use look::{
+    Compose, Describe, Diff, Events, Exec, History, Inside, List, Logs, Open, Shell, Show, Wait, Why,
+};
 pub(crate) use other::{Catalog, CatalogCommand, Completions, GraphKind, Init};
 pub(crate) use variables::{Env, Format, Secret, SecretCommand, Set, Unset, Vantage};
 
