@@ -40,3 +40,33 @@ impl Drop for RemovedContainer {
         docker(&["rm", "-fv", &self.0]);
     }
 }
+
+/// A network or a volume of the test's own, without any label of Sidestack's, that is removed at the end.
+#[derive(Debug)]
+pub struct RemovedObject {
+    /// `network` or `volume`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+impl RemovedObject {
+    /// `docker KIND create ARGS NAME`.
+    #[track_caller]
+    pub fn create(kind: &'static str, args: &[&str], name: &str) -> Self {
+        docker(&[&[kind, "create"][..], args, &[name]].concat()).ok();
+        Self { kind, name: name.to_owned() }
+    }
+}
+
+impl Drop for RemovedObject {
+    fn drop(&mut self) {
+        // A test that failed leaves containers in it.
+        let users = docker(&["ps", "-aq", "--filter", &format!("{}={}", self.kind, self.name)]);
+        let users: Vec<&str> = users.stdout.lines().collect();
+        if !users.is_empty() {
+            docker(&[&["rm", "-f"][..], &users].concat());
+        }
+        docker(&[self.kind, "rm", &self.name]);
+    }
+}

@@ -20,7 +20,7 @@ pub use canary::{Finding, Hunt};
 pub use containers::{Container, containers, networks};
 pub use copies::{COPIES, Copies, HTTPD, Possessions, get, inspect, possessions, stack};
 pub use git::git;
-pub use guard::{Killed, RemovedContainer};
+pub use guard::{Killed, RemovedContainer, RemovedObject};
 pub use proxy::Recorder;
 pub use running::Running;
 pub use stacks::WEB_AND_KEEPER;

@@ -4,16 +4,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use serde_json::Value;
-use sidestack_tests::{COPIES, Copies, docker, docker_is_there, get, stack};
-
-/// A network of the test's own that is removed at the end.
-struct Removed<'a>(&'a str);
-
-impl Drop for Removed<'_> {
-    fn drop(&mut self) {
-        docker(&["network", "rm", self.0]);
-    }
-}
+use sidestack_tests::{COPIES, Copies, RemovedObject, docker, docker_is_there, get, stack};
 
 /// The address of a copy's container in one of its networks.
 #[track_caller]
@@ -74,8 +65,7 @@ fn fixed_addresses_and_subnets() {
     let world = stack(&[("compose.yaml", FIXED)]);
     // Somebody else has the subnet of the file already.
     let name = format!("{}-foreign", world.workspace);
-    docker(&["network", "create", "--subnet", "172.30.66.0/24", &name]).ok();
-    let _removed = Removed(&name);
+    let _foreign = RemovedObject::create("network", &["--subnet", "172.30.66.0/24"], &name);
     world.run(["up", "--no-own-ports"]).ok();
     world.run(["up", "--new", "two"]).ok();
     let copies = Copies { world };

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sidestack_tests::{COPIES, Copies, World, docker, docker_is_there, inspect, stack};
+use sidestack_tests::{
+    COPIES, Copies, RemovedContainer, RemovedObject, World, docker, docker_is_there, inspect, stack,
+};
 
 /// Objects of the test's own, as somebody would have made them with plain docker; removed at the end.
 #[derive(Default)]
 struct Foreign {
-    /// Kind and name.
-    all: Vec<(&'static str, String)>,
+    containers: Vec<(String, RemovedContainer)>,
+    objects: Vec<RemovedObject>,
 }
 
 impl Foreign {
@@ -18,37 +20,26 @@ impl Foreign {
     fn make(&mut self, network: &str, volume: &str, container: &str, labels: &[&str]) {
         let labels: Vec<String> = labels.iter().map(|label| format!("--label={label}")).collect();
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-        docker(&[&["network", "create"][..], &labels, &[network]].concat()).ok();
-        self.all.push(("network", network.to_owned()));
-        docker(&[&["volume", "create"][..], &labels, &[volume]].concat()).ok();
-        self.all.push(("volume", volume.to_owned()));
+        self.objects.push(RemovedObject::create("network", &labels, network));
+        self.objects.push(RemovedObject::create("volume", &labels, volume));
         let mount = format!("{volume}:/theirs");
-        let run = ["run", "-d", "--name", container, "--network", network, "-v", &mount];
+        let options = ["--name", container, "--network", network, "-v", &mount];
         let command = ["busybox:stable", "sh", "-c", "echo theirs > /theirs/it; exec sleep 1000000"];
-        docker(&[&run[..], &labels, &command].concat()).ok();
-        self.all.push(("container", container.to_owned()));
+        let run = RemovedContainer::run(&[&options[..], &labels, &command].concat());
+        self.containers.push((container.to_owned(), run));
     }
 
     /// Everything that Docker knows of them, and what is in the volumes.
     #[track_caller]
     fn state(&self) -> BTreeMap<String, Value> {
-        let one = |(kind, name): &(&'static str, String)| {
-            let mut found = inspect(kind, name);
-            if *kind == "container" {
-                found["content"] = docker(&["exec", name, "ls", "-lR", "--full-time", "/theirs"]).ok().stdout.into();
-            }
-            (format!("{kind} {name}"), found)
-        };
-        self.all.iter().map(one).collect()
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        for (kind, name) in self.all.iter().rev() {
-            let force: &[&str] = if *kind == "network" { &["rm"] } else { &["rm", "-f"] };
-            docker(&[&[*kind][..], force, &[name]].concat());
-        }
+        let objects =
+            self.objects.iter().map(|one| (format!("{} {}", one.kind, one.name), inspect(one.kind, &one.name)));
+        let containers = self.containers.iter().map(|(name, _)| {
+            let mut found = inspect("container", name);
+            found["content"] = docker(&["exec", name, "ls", "-lR", "--full-time", "/theirs"]).ok().stdout.into();
+            (format!("container {name}"), found)
+        });
+        objects.chain(containers).collect()
     }
 }
 
@@ -171,7 +162,7 @@ fn p22_a_guest_in_the_instances_own_network_and_volume() {
     let project = world.project("main");
     world.run(["up", "--no-own-ports"]).ok();
     let guest = format!("{project}-guest");
-    let _guest = sidestack_tests::RemovedContainer::run(&[
+    let _guest = RemovedContainer::run(&[
         "--name",
         &guest,
         "--network",

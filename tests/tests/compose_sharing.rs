@@ -3,27 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sidestack_tests::{COPIES, Copies, Ran, World, containers, docker, docker_is_there, inspect, stack};
-
-/// An object of Docker's that is the test's own, without Sidestack's labels; removed at the end.
-struct Foreign {
-    kind: &'static str,
-    name: String,
-}
-
-impl Foreign {
-    #[track_caller]
-    fn create(kind: &'static str, name: String) -> Self {
-        docker(&[kind, "create", &name]).ok();
-        Self { kind, name }
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        docker(&[self.kind, "rm", &self.name]);
-    }
-}
+use sidestack_tests::{COPIES, Copies, Ran, RemovedObject, World, containers, docker, docker_is_there, inspect, stack};
 
 /// A refusal: its exit code, and its code in the JSON.
 #[track_caller]
@@ -72,7 +52,7 @@ fn an_external_network() {
     // Without it nothing is begun.
     refused(world, &["up", "--no-own-ports"], 3, "external-missing").says(&name).says("docker network create");
     assert_eq!(world.leftovers(), Vec::<String>::new());
-    let edge = Foreign::create("network", name);
+    let edge = RemovedObject::create("network", &[], &name);
     world.run(["up", "--no-own-ports"]).ok().says("external").says("--share edge").says("--create edge");
     assert_eq!(members(&edge.name).len(), 2, "the first copy stands in it, as under Compose");
 
@@ -108,7 +88,7 @@ fn of_two_that_begin_at_once_one_is_refused() {
         return;
     }
     let world = stack(&[("compose.yaml", EDGE)]);
-    let edge = Foreign::create("network", format!("{}-edge", world.workspace));
+    let edge = RemovedObject::create("network", &[], &format!("{}-edge", world.workspace));
     world.run(["plan"]).ok();
     let mut codes = std::thread::scope(|scope| {
         let both =
@@ -136,7 +116,7 @@ fn an_external_network_for_services_at_the_edge() {
         return;
     }
     let world = stack(&[("compose.yaml", EDGE), ("sidestack.yaml", ISOLATION)]);
-    let edge = Foreign::create("network", format!("{}-edge", world.workspace));
+    let edge = RemovedObject::create("network", &[], &format!("{}-edge", world.workspace));
     world.run(["up", "--no-own-ports"]).ok();
     world.run(["up", "--new", "two"]).ok();
     let copies = Copies { world };
@@ -169,7 +149,7 @@ fn an_external_volume() {
     let world = &copies.world;
     let name = format!("{}-data", world.workspace);
     refused(world, &["up"], 3, "external-missing").says(&name).says("docker volume create");
-    let data = Foreign::create("volume", name);
+    let data = RemovedObject::create("volume", &[], &name);
     world.run(["up"]).ok().says("external").says("--share data").says("--copy data").says("--create data");
     let write = |copy: &str, text: &str| copies.exec(copy, "app", &["sh", "-c", &format!("echo {text} > /data/it")]);
     let read = |copy: &str| copies.try_exec(copy, "app", &["cat", "/data/it"]).stdout.trim().to_owned();
@@ -211,7 +191,7 @@ fn a_copy_of_an_external_volume() {
     }
     let copies = Copies { world: stack(&[("compose.yaml", DATA)]) };
     let world = &copies.world;
-    let data = Foreign::create("volume", format!("{}-data", world.workspace));
+    let data = RemovedObject::create("volume", &[], &format!("{}-data", world.workspace));
     world.run(["up"]).ok();
     let write =
         "cd /data; echo theirs > it; chown 7:8 it; chmod 640 it; ln -s it link; mkdir -p a/b; echo deep > a/b/c";
