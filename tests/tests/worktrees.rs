@@ -2,8 +2,23 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sidestack_tests::{World, containers, docker_is_there, http_get};
+
+/// Each test has a store of its own, so a slot whose ports are free for a moment, since a service of it is down, may be
+/// taken by another one's.
+static TURNS: RwLock<()> = RwLock::new(());
+
+/// A turn of a test whose services stay up.
+fn beside() -> RwLockReadGuard<'static, ()> {
+    TURNS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A turn of a test that stops some and starts them again.
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURNS.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 const COMPOSE: &str = r#"services:
   web:
@@ -85,6 +100,7 @@ fn two_worktrees_run_at_once_with_what_git_does_not_track() {
     if !docker_is_there() {
         return;
     }
+    let _turn = beside();
     let world = repository();
     let main = world.folder();
     let linked = world.root().join("linked");
@@ -139,6 +155,7 @@ fn branch_and_folder_are_those_of_now_and_a_deleted_worktree_is_cleaned_up_from_
     if !docker_is_there() {
         return;
     }
+    let _turn = beside();
     let world = repository();
     let main = world.folder();
     let (one, two) = (world.root().join("one"), world.root().join("two"));
@@ -198,6 +215,7 @@ fn a_commit_runs_from_a_worktree_that_goes_with_its_instance() {
     if !docker_is_there() {
         return;
     }
+    let _turn = beside();
     let world = repository();
     let main = world.folder();
     let first = git(&main, &["rev-parse", "HEAD"]);
@@ -270,6 +288,7 @@ fn a_commit_that_cannot_run_leaves_no_worktree() {
     if !docker_is_there() {
         return;
     }
+    let _turn = alone();
     let world = repository();
     let main = world.folder();
     world.run(["up", "--git", "nothing-of-that-name"]).exits(3).says("git knows no commit `nothing-of-that-name`: ");
@@ -317,6 +336,7 @@ fn two_at_once_make_one_worktree() {
     if !docker_is_there() {
         return;
     }
+    let _turn = beside();
     let world = repository();
     git(&world.folder(), &["tag", "v1"]);
     let start = || world.command(["up", "--git", "v1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -206,6 +206,8 @@ impl EngineError {
         if has("pool overlaps with other one")
             || has("networks have overlapping ipv4")
             || has("networks have same bridge name")
+            // Of the very same subnet, between two networks that are made at once.
+            || has("failed to allocate gateway")
         {
             return Some(Self::PoolOverlap { message: owned() });
         }

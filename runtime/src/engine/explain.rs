@@ -177,6 +177,8 @@ mod tests {
             ("Error response from daemon: container 0a1b is not connected to the network a_default", "network"),
             ("Error response from daemon: network 5d6e7f not found", "network"),
         ];
+        let twin = r"failed to create network p_lan: Error response from daemon: failed to allocate gateway (10.231.0.1): Address already in use";
+        assert!(matches!(explain(twin), Some(EngineError::PoolOverlap { .. })), "{:?}", explain(twin));
         for (text, wanted) in cases {
             let got = match explain(text) {
                 Some(EngineError::PoolExhausted { .. }) => "pool",

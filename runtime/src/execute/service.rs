@@ -19,6 +19,10 @@ use crate::report::{Event, Progress};
 /// How long one provision may take.
 const PROVISION: Duration = Duration::from_secs(60);
 
+/// How often a start is tried again while its port is taken, and after how long.
+const RELEASES: u32 = 4;
+const RELEASE: Duration = Duration::from_millis(100);
+
 /// Why a service did not become ready.
 #[derive(Debug, Clone)]
 pub(super) enum Trouble {
@@ -174,6 +178,18 @@ impl<E: Engine> Execution<'_, E> {
         })
     }
 
+    /// Starts a container. Docker lets go of a port a moment after the container that had it ended, so what was just
+    /// replaced may hold it still.
+    async fn start_container(&self, id: &str) -> Result<(), EngineError> {
+        for _ in 0..RELEASES {
+            match self.engine.start(id).await {
+                Err(EngineError::PortTaken { .. }) => tokio::time::sleep(RELEASE).await,
+                result => return result,
+            }
+        }
+        self.engine.start(id).await
+    }
+
     /// A container from whatever it is to running. Whether it got its files is told too.
     async fn start_one(
         &self,
@@ -210,7 +226,7 @@ impl<E: Engine> Execution<'_, E> {
         board.fresh(id);
         // Also when the start fails: what was known of its last life is over.
         outcome.borrow_mut().started.insert(id.to_owned());
-        self.engine.start(id).await?;
+        self.start_container(id).await?;
         detail.status = Status::Running;
         self.deliver_late(id, &planned.deliveries, &detail).await?;
         for hook in &planned.post_start {

@@ -244,3 +244,23 @@ fn what_ends_again_and_again_is_not_ready_between_two_lives() {
     });
     assert_eq!(message(&outcome), "`web` failed: it exited with 3, again and again");
 }
+
+#[test]
+fn a_port_that_its_last_container_still_lets_go_of_is_waited_for() {
+    let plan = plan(&json!({"web": {"image": "app"}}));
+    let taken = || EngineError::PortTaken { port: Some(80), holder: "a process".to_owned(), message: String::new() };
+    let starts = |fake: &FakeEngine| fake.writes().iter().filter(|call| call.starts_with("start ")).count();
+    let fake = engine(&plan, Status::Created);
+    fake.fail_once("start web-id", taken());
+    fake.fail_once("start web-id", taken());
+    let outcome = run(&plan, &fake, &[start("web")], 5_000, std::future::ready(()));
+    assert_eq!((message(&outcome).as_str(), starts(&fake)), ("", 3));
+    // One that stays taken is told.
+    let fake = engine(&plan, Status::Created);
+    for _ in 0..20 {
+        fake.fail_once("start web-id", taken());
+    }
+    let outcome = run(&plan, &fake, &[start("web")], 5_000, std::future::ready(()));
+    assert!(matches!(outcome.failure.unwrap().engine.as_deref(), Some(EngineError::PortTaken { .. })));
+    assert_eq!(starts(&fake), 5);
+}
