@@ -1,23 +1,8 @@
 //! What people are used to from `docker compose` does what they expect.
 
 use std::fs;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sidestack_tests::{World, containers, docker_is_there};
-
-/// Each test has a store of its own, so a slot whose ports are free for a moment, since a service of it is down, may be
-/// taken by another one's.
-static TURNS: RwLock<()> = RwLock::new(());
-
-/// A turn of a test whose services stay up.
-fn beside() -> RwLockReadGuard<'static, ()> {
-    TURNS.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A turn of a test that stops some and starts them again.
-fn alone() -> RwLockWriteGuard<'static, ()> {
-    TURNS.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 const SLEEPER: &str = "image: busybox:stable, command: [sleep, \"1000000\"], stop_grace_period: 0s";
 
@@ -43,7 +28,6 @@ fn files_profiles_and_env_files_are_chosen_as_with_compose() {
     if !docker_is_there() {
         return;
     }
-    let _turn = beside();
     let mut world = World::with(&[
         ("compose.yaml", &compose(&[service("web", ", environment: {LEVEL: \"${LEVEL:-none}\"}")])),
         ("compose.override.yaml", &compose(&[service("override", "")])),
@@ -94,7 +78,6 @@ fn a_folder_without_a_file_of_a_known_name_is_a_stack_too() {
     if !docker_is_there() {
         return;
     }
-    let _turn = beside();
     let world = World::with(&[
         ("infra/dev.yml", &compose(&[service("one", ", volumes: [\"./data:/data\"]")])),
         ("infra/data/file", "of the folder\n"),
@@ -129,7 +112,6 @@ fn compose_itself_may_look_and_nothing_more() {
     if !docker_is_there() {
         return;
     }
-    let _turn = beside();
     let secret = ", environment: {DB_PASSWORD: \"${DB_PASSWORD}\"}, ports: [\"8080\"]";
     let world = World::with(&[
         ("compose.yaml", &compose(&[service("web", secret)])),
@@ -183,11 +165,10 @@ fn some_services_run_alone_and_the_others_are_left_as_they_are() {
     if !docker_is_there() {
         return;
     }
-    let _turn = alone();
-    let app = ", depends_on: [db], environment: {APP_TOKEN: \"${APP_TOKEN}\"}, ports: [\"8080\"]";
+    let app = ", depends_on: [db], environment: {APP_TOKEN: \"${APP_TOKEN}\"}";
     let files = |level: &str| {
         compose(&[
-            service("db", &format!(", environment: {{LEVEL: {level}}}, ports: [\"5432\"]")),
+            service("db", &format!(", environment: {{LEVEL: {level}}}")),
             service("cache", ""),
             service("queue", ", depends_on: [cache]"),
             service("web", app),
@@ -238,7 +219,7 @@ fn some_services_run_alone_and_the_others_are_left_as_they_are() {
     assert_eq!(after["web"].identity(), last["web"].identity());
 
     // A service that is gone from the files goes with a plain `up`.
-    world.write("compose.yaml", &compose(&[service("db", ", environment: {LEVEL: two}, ports: [\"5432\"]")]));
+    world.write("compose.yaml", &compose(&[service("db", ", environment: {LEVEL: two}")]));
     world.run(["up", "--only", "db"]).ok();
     assert_eq!(running(&world, "main").len(), 4);
     world.run(["up"]).ok();
