@@ -105,9 +105,9 @@ impl Copies {
     }
 }
 
-/// A world with these files; `@httpd@` is [`HTTPD`].
+/// A world apart with these files; `@httpd@` is [`HTTPD`].
 pub fn stack(files: &[(&str, &str)]) -> World {
-    let world = World::new();
+    let world = World::new().apart();
     for (name, text) in files {
         world.write(name, &text.replace("@httpd@", HTTPD));
     }

@@ -36,6 +36,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sidestack_state::Store;
+use sidestack_topology::names::Slot;
 use tempfile::TempDir;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -151,6 +153,23 @@ impl World {
             world.write(name, text);
         }
         world
+    }
+
+    /// Keeps to a few slots of its own, so that no other world that is there at the same time takes the ports of an
+    /// instance that is down for a moment. Worlds know nothing of each other, as do two persons' stores.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        const SLOTS: u32 = 9;
+        let all: Vec<Slot> = Slot::all().collect();
+        let own = (std::process::id() + NEXT.load(Ordering::Relaxed)) % (all.len() as u32 / SLOTS);
+        let store = Store::open(&self.home()).unwrap();
+        let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        let others = all.iter().enumerate().filter(|(at, _)| *at as u32 / SLOTS != own);
+        let kept = store.atomically(|store| {
+            others.into_iter().try_for_each(|(_, slot)| store.quarantine_port(slot.first_port(), until))
+        });
+        kept.unwrap();
+        self
     }
 
     /// The stack's folder.
