@@ -55,59 +55,34 @@ pub(crate) fn in_compose_files(faults: Vec<Diagnostic>, inputs: &Inputs) -> Vec<
         return faults;
     }
     let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    let texts: Vec<(String, String)> = inputs
+    let texts: Vec<(String, String, yaml::Places)> = inputs
         .files
         .keys()
         .filter(|path| is_yaml(path) && !path.ends_with(sidestack_topology::manifest::FILE))
-        .filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
+        .filter_map(|path| Some((path, std::fs::read_to_string(path).ok()?)))
         .map(|(path, text)| {
             let name =
                 path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-            (name, text)
+            // A text is read once for all faults.
+            let places = yaml::places(&text);
+            (name, text, places)
         })
         .collect();
     faults
         .into_iter()
         .map(|fault| {
-            let best = texts.iter().max_by_key(|(_, text)| depth(text, &fault.path));
+            let best = texts.iter().max_by_key(|(_, _, places)| places.depth(&fault.path));
             match best {
-                Some((name, text)) if depth(text, &fault.path) > 0 => fault.located(name, text),
+                Some((name, text, places)) if places.depth(&fault.path) > 0 => fault.located_by(places, name, text),
                 _ => fault,
             }
         })
         .collect()
 }
 
-/// How many parts of a path a text has.
-fn depth(text: &str, path: &[String]) -> usize {
-    let mut last = yaml::locate(text, &[]);
-    for length in 1..=path.len() {
-        let here = yaml::locate(text, &path[..length]);
-        // A part that is not there stands where its parent stands.
-        if here == last && length > 1 {
-            return length - 1;
-        }
-        if here == yaml::locate(text, &[]) && !text.contains(&path[0]) {
-            return 0;
-        }
-        last = here;
-    }
-    path.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn depth_counts_the_parts_that_are_there() {
-        let text = "services:\n  web:\n    image: x\n    privileged: true\n";
-        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(depth(text, &path("services.web.privileged")), 3);
-        assert_eq!(depth(text, &path("services.web.ports")), 2);
-        assert_eq!(depth(text, &path("services.db")), 1);
-        assert_eq!(depth(text, &path("volumes.db")), 0);
-    }
 
     #[test]
     fn unknown_providers_are_found_before_anything_is_written() {

@@ -74,9 +74,15 @@ impl Diagnostic {
 
     /// With the place its path has in `text`, or the nearest enclosing one.
     #[must_use]
-    pub fn located(mut self, file: &str, text: &str) -> Self {
+    pub fn located(self, file: &str, text: &str) -> Self {
+        if self.place.is_some() { self } else { self.located_by(&crate::yaml::places(text), file, text) }
+    }
+
+    /// The same for several faults of one text.
+    #[must_use]
+    pub fn located_by(mut self, places: &crate::yaml::Places, file: &str, text: &str) -> Self {
         if self.place.is_none() {
-            let (line, column) = crate::yaml::locate(text, &self.path).unwrap_or((0, 0));
+            let (line, column) = places.locate(&self.path).unwrap_or((0, 0));
             self.place = Some(Place::new(file, text, line, column));
         }
         self

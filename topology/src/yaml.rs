@@ -283,6 +283,26 @@ fn word(text: &str, out: &mut String) {
 /// Sequence items are addressed by their index. When the path leads nowhere, the
 /// nearest enclosing place that exists is meant. `None` when nothing is found.
 pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
+    places(text).locate(path)
+}
+
+/// Where every path of a text stands, for more than one look.
+pub struct Places(HashMap<Vec<String>, (u32, u32)>);
+
+impl Places {
+    /// The place of a path, see [`locate`].
+    pub fn locate(&self, path: &[String]) -> Option<(u32, u32)> {
+        self.0.get(&path[..self.depth(path)]).copied()
+    }
+
+    /// How many parts of a path the text has.
+    pub fn depth(&self, path: &[String]) -> usize {
+        (1..=path.len()).rev().find(|length| self.0.contains_key(&path[..*length])).unwrap_or(0)
+    }
+}
+
+/// The places of a text.
+pub fn places(text: &str) -> Places {
     let mut places: HashMap<Vec<String>, (u32, u32)> = HashMap::new();
     // Each open collection: its path and either the next index or the pending key.
     enum Frame {
@@ -343,7 +363,7 @@ pub fn locate(text: &str, path: &[String]) -> Option<(u32, u32)> {
         }
     }
 
-    (0..=path.len()).rev().find_map(|length| places.get(&path[..length]).copied())
+    Places(places)
 }
 
 #[cfg(test)]
@@ -360,6 +380,21 @@ mod tests {
     fn values_come_as_they_are_meant() {
         let value: Value = parse("f", "a: 1\nb: 'yes'\nc: yes\nd: [x, 2.5, null, true]\ne: 0x10\n").unwrap();
         assert_eq!(value, json!({"a": 1, "b": "yes", "c": "yes", "d": ["x", 2.5, null, true], "e": 16}));
+    }
+
+    #[test]
+    fn the_parts_of_a_path_that_are_there_are_counted() {
+        let places = places("services:\n  web:\n    image: x\n    ports: [a, b]\n");
+        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+        for (text, depth, place) in [
+            ("services.web.ports.1", 4, Some((4, 16))),
+            ("services.web.ports.2", 3, Some((4, 5))),
+            ("services.web.volumes", 2, Some((2, 3))),
+            ("services.db", 1, Some((1, 1))),
+            ("volumes.db", 0, Some((1, 1))),
+        ] {
+            assert_eq!((places.depth(&path(text)), places.locate(&path(text))), (depth, place), "{text}");
+        }
     }
 
     #[test]

@@ -22,14 +22,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sidestack_tests::{docker_is_there, program};
+use sidestack_tests::docker_is_there;
 
 use copies::{Corpus, Outcome, Project};
 
 /// How much longer than Compose's own reading a plan may take.
 const MORE: Duration = Duration::from_millis(50);
 /// How often both are run at most; the fastest run of each counts.
-const RUNS: usize = 8;
+const RUNS: usize = 12;
 
 #[test]
 fn public_compose_files_in_two_copies() {
@@ -99,17 +99,14 @@ fn run(projects: &[Project]) -> BTreeMap<String, Outcome> {
         }
     });
     let mut told = told.into_inner().unwrap();
-    // Alone, so that nothing but the two is measured. A program without optimisation computes ten times as long, so that
-    // only what grows out of hand is seen; the bench measures the other (`cargo bench -p sidestack-tests -- corpus`).
-    let debug = program().parent().is_some_and(|folder| folder.ends_with("debug"));
+    // Alone, so that nothing but the two is measured.
     let mut slowest: Option<(Duration, Duration, &str)> = None;
     for project in projects {
-        let most = |config: Duration| if debug { 3 * config + Duration::from_secs(2) } else { config + MORE };
-        let (plan, config) = corpus.fastest(project, most, RUNS);
+        let (plan, config) = corpus.fastest(project, MORE, RUNS);
         if slowest.is_none_or(|(p, c, _)| plan.saturating_sub(config) > p.saturating_sub(c)) {
             slowest = Some((plan, config, &project.name));
         }
-        if plan > most(config)
+        if plan > config + MORE
             && let Some(Outcome::Planned { wrong, .. } | Outcome::Refused { wrong, .. }) = told.get_mut(&project.name)
         {
             wrong.push(format!("planning takes {plan:.0?}, Compose {config:.0?}"));
