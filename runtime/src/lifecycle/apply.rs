@@ -116,8 +116,9 @@ impl Session {
     fn apply_inner(&self, held: &mut Held, workspace_id: i64, revision: RevisionNumber, how: &How) -> Result<Applying> {
         let stored = self.store.revision(held.instance.environment, revision)?;
         let first = self.store.last_good(held.instance.id)?.is_none();
-        if held.instance.desired == Desired::Stopped {
-            // It will be started in any case: another daemon is refused before anything is leased.
+        if held.instance.desired == Desired::Stopped && held.instance.daemon.is_some() {
+            // It will be started in any case: another daemon is refused before anything is leased. To one
+            // that was never anywhere every daemon is right.
             self.right_daemon(&held.instance)?;
         }
         let mut avoid = BTreeSet::new();
