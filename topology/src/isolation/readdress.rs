@@ -158,6 +158,7 @@ fn network(
         moved.0.extend(map.iter().map(|(from, to)| (from.to_string(), to.to_string())));
         for text in &old.subnets {
             moved.0.insert(text.clone(), subnet.to_string());
+            moved.prefix(text, subnet);
             if let Some(first) = text.split('/').next().and_then(|base| base.parse::<Ipv4Addr>().ok()) {
                 let first = Ipv4Addr::from_bits(first.to_bits().saturating_add(1));
                 moved.0.entry(first.to_string()).or_insert_with(|| subnet.host(1).to_string());
@@ -326,6 +327,15 @@ fn texts(plan: &mut Plan, moved: &Moved, claims: &mut Claims) {
 }
 
 impl Moved {
+    /// A subnet's beginning, to which programs put the last number themselves: `172.22.1` of `172.22.1.0/24`.
+    fn prefix(&mut self, old: &str, new: Subnet) {
+        let Some(base) = old.strip_suffix("/24").and_then(|base| base.strip_suffix(".0")) else { return };
+        if let (24, Some(to)) = (new.prefix, new.base.to_string().strip_suffix(".0")) {
+            self.0.insert(format!("{base}.0"), format!("{to}.0"));
+            self.0.insert(base.to_owned(), to.to_owned());
+        }
+    }
+
     fn value(&self, value: &mut Value, path: &mut Vec<String>, claims: &mut Claims) {
         match value {
             Value::String(text) => {

@@ -63,6 +63,22 @@ fn row_fixed_addresses() {
 }
 
 #[test]
+fn the_beginning_of_a_subnet_follows_where_last_numbers_stay() {
+    let model = |subnet: &str| {
+        json!({
+            "services": {"web": {"image": "x", "networks": {"net": {"ipv4_address": "172.22.1.254"}},
+                "environment": {"NET": "172.22.1", "BASE": "172.22.1.0", "HOST": "172.22.1.254", "OTHER": "172.22.1.7 172.22.10 1.172.22.1"}}},
+            "networks": {"net": {"ipam": {"config": [{"subnet": subnet}]}}},
+        })
+    };
+    assert_eq!(
+        copy(model("172.22.1.0/24")).web("environment"),
+        &json!({"NET": "10.231.6", "BASE": "10.231.6.0", "HOST": "10.231.6.254", "OTHER": "172.22.1.7 172.22.10 1.172.22.1"})
+    );
+    assert_eq!(copy(model("172.22.0.0/16")).web("environment/NET"), "172.22.1");
+}
+
+#[test]
 fn row_bridge_and_hardware_names() {
     let copies = given(json!({
         "services": {"web": {"image": "x", "mac_address": "02:42:ac:11:00:01",
