@@ -357,8 +357,9 @@ fn sidestack_name(text: &str) -> String {
     format!("c-{}", name.trim_matches('-').chars().take(24).collect::<String>().trim_matches('-'))
 }
 
-fn stem(name: &str) -> &str {
-    name.trim_end_matches(".yaml").trim_end_matches(".yml")
+/// The folder of a project; `x.yaml` and `x.yml` are two.
+fn stem(name: &str) -> String {
+    name.replace('.', "-")
 }
 
 fn env_files(folder: &Path) -> String {
