@@ -16,9 +16,6 @@ use crate::error::{Error, Kind, Result};
 use crate::ports::{self, HolderKind, Protocol};
 use crate::session::Session;
 
-/// The first of them.
-pub(crate) const FIRST_RANGE: &str = "10.231";
-
 /// The private ranges that are tried, in order: a /16 for all slots together.
 const RANGES: [(u8, u8); 12] = [
     (10, 231),
@@ -34,6 +31,11 @@ const RANGES: [(u8, u8); 12] = [
     (10, 251),
     (10, 252),
 ];
+
+/// A range as the store keeps it.
+fn text((a, b): &(u8, u8)) -> String {
+    format!("{a}.{b}")
+}
 
 /// What of the machine decides about slots.
 struct Machine {
@@ -105,6 +107,12 @@ impl Session {
         Ok(())
     }
 
+    /// The addresses that go with a slot, as far as the store tells.
+    pub(crate) fn likely_subnet(&self, slot: Slot) -> Option<String> {
+        let range = self.store.address_range().ok()?.unwrap_or_else(|| text(&RANGES[0]));
+        Some(sidestack_state::subnet(&range, slot))
+    }
+
     /// Gives the slot back and says which it was.
     pub(crate) fn unlease(&self, instance: &Instance) -> Result<Option<Slot>> {
         let slot = instance.slot.as_ref().map(|lease| lease.slot);
@@ -153,9 +161,7 @@ impl Session {
     }
 
     fn next_range(&self, machine: &Machine, after: Option<&str>) -> Result<String> {
-        let text = |(a, b): (u8, u8)| format!("{a}.{b}");
-        let start =
-            after.and_then(|after| RANGES.iter().position(|range| text(*range) == after)).map_or(0, |at| at + 1);
+        let start = after.and_then(|after| RANGES.iter().position(|range| text(range) == after)).map_or(0, |at| at + 1);
         let routes = ports::host_routes();
         let free = |(a, b): &(u8, u8)| {
             let candidate = (Ipv4Addr::new(*a, *b, 0, 0), 16);
@@ -163,7 +169,7 @@ impl Session {
             let taken = |network: &ports::Network| network.1 > 0 && ports::overlaps(candidate, *network);
             !routes.iter().any(taken) && !machine.subnets.iter().any(taken)
         };
-        let found = RANGES.iter().skip(start).find(|range| free(range)).map(|range| text(*range)).ok_or_else(|| {
+        let found = RANGES.iter().skip(start).find(|range| free(range)).map(text).ok_or_else(|| {
             Error::new(Kind::Conflict, "addresses", "no private address range is free for the instances' networks")
                 .hint("remove networks nobody uses with `docker network prune`")
         })?;

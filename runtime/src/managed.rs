@@ -138,7 +138,7 @@ impl Session {
             Some(name) => name.clone(),
             None => self.environment_at(&repository, &commit, &within)?,
         };
-        let identity = format!("git:{}:{}", repository.common_dir.display(), within.display());
+        let identity = repository.identity(&within);
         let (name, folder) = self.place_of(reference, &commit, &repository, &identity, &environment)?;
         Ok(Some(Wanted { reference: reference.clone(), commit, repository, within, from, name, folder }))
     }

@@ -23,10 +23,21 @@ pub struct Observed {
     pub foreign: Vec<String>,
     /// External networks and volumes that are not there: kind, key, real name.
     pub absent: Vec<(&'static str, String, String)>,
-    /// Volumes that would be copied while a container writes to them: real name and container.
-    pub used: Vec<(String, String)>,
+    /// Volumes that others are copies of, by real name, as far as they were looked at.
+    pub originals: BTreeMap<String, Original>,
     /// Local images by the name that was asked for; `None` when there is none.
     pub images: BTreeMap<String, Option<Image>>,
+}
+
+/// A volume that another is to begin with a copy of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Original {
+    /// It is not there.
+    Absent,
+    /// Nobody writes to it.
+    Idle,
+    /// This container runs on it.
+    Used(String),
 }
 
 /// The label filter for everything of one instance.
@@ -133,25 +144,23 @@ pub(crate) async fn complete(
         let wanted: BTreeSet<&str> = own_nets.into_iter().filter_map(|(_, network)| network.name.as_deref()).collect();
         let kept: BTreeSet<&str> = own_vols.into_iter().filter_map(|(_, volume)| volume.name.as_deref()).collect();
         // Those of others must be there; Compose would find out in the middle.
-        let there = |key: &str| {
-            let name = plan.volumes.get(key).and_then(|volume| volume.name.as_deref());
-            volumes.iter().any(|volume| Some(volume.name.as_str()) == name)
-        };
-        let copied: Vec<_> = plan.copies.iter().filter(|(key, _)| !there(key)).collect();
-        for (_, name) in &copied {
-            observed.used.extend(engine.volume_user(name).await?.map(|user| ((*name).clone(), user)));
+        let there = |name: &str| volumes.iter().any(|volume| volume.name == name);
+        for name in plan.copies.values() {
+            let original = match there(name) {
+                false => Original::Absent,
+                true => engine.volume_user(name).await?.map_or(Original::Idle, Original::Used),
+            };
+            observed.originals.insert(name.clone(), original);
         }
-        let copied = copied.into_iter().map(|(key, name)| ("volume", key.clone(), name.clone()));
         let outer_nets =
             outer_nets.into_iter().map(|(key, network)| ("network", key, network.name.as_ref().unwrap_or(key)));
         let outer_vols =
             outer_vols.into_iter().map(|(key, volume)| ("volume", key, volume.name.as_ref().unwrap_or(key)));
         let outer = outer_nets.chain(outer_vols).map(|(kind, key, name)| (kind, key.clone(), name.clone()));
         observed.absent = outer
-            .chain(copied)
             .filter(|(kind, _, name)| match *kind {
                 "network" => !networks.iter().any(|network| network.name == *name),
-                _ => !volumes.iter().any(|volume| volume.name == *name),
+                _ => !there(name),
             })
             .collect();
         let containers = project.iter().filter(|c| !ours(&c.labels)).map(|c| format!("container `{}`", c.name));

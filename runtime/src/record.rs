@@ -21,9 +21,6 @@ pub(crate) struct Record {
     pub(crate) address: Option<String>,
     /// Anonymous volumes, which Compose attaches by name from the second create on.
     pub(crate) anonymous: Vec<String>,
-    /// Names of volumes whose copy was finished.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(crate) copied: BTreeSet<String>,
     /// Resources by name: the data format that their volumes have.
     #[serde(default)]
     pub(crate) formats: BTreeMap<String, DataFormat>,
@@ -98,8 +95,8 @@ impl Record {
 
     /// What a removed instance's record says of the data that it left: nothing of its containers is true any more.
     pub(crate) fn inherited(text: &str) -> Self {
-        let Self { volumes, anonymous, formats, copied, daemon, .. } = Self::parse(text);
-        Self { volumes, anonymous, formats, copied, daemon, ..Self::default() }
+        let Self { volumes, anonymous, formats, daemon, .. } = Self::parse(text);
+        Self { volumes, anonymous, formats, daemon, ..Self::default() }
     }
 
     /// As it is kept.

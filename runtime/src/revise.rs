@@ -257,7 +257,11 @@ impl Session {
     ///
     /// Leases nothing: without a slot, host ports are 0.
     pub(crate) fn planned(&self, instance: &Instance, workspace_id: i64, content: &Content) -> Result<Planned> {
-        let draft = drafted(content)?;
+        self.placed(instance, workspace_id, drafted(content)?)
+    }
+
+    /// The same of what was drafted already.
+    pub(crate) fn placed(&self, instance: &Instance, workspace_id: i64, draft: Draft) -> Result<Planned> {
         let placement = self.placement(instance, &draft)?;
         let layers = self.layers(instance, workspace_id)?;
         let (plan, faults) = planner::place(&draft, &placement, &layers);
@@ -373,7 +377,7 @@ fn borrowed(folder: Option<&Path>, draft: &Draft) -> BTreeMap<String, String> {
 
 /// What a person wrote, by path and digest: the manifest, the stack's modules and the compose files. Files of values
 /// (`.env`, `env_file`) are not among them: they may hold secrets, which are never hashed plainly.
-fn written_files(inputs: &source::Inputs, folder: &Path) -> String {
+pub(crate) fn written_files(inputs: &source::Inputs, folder: &Path) -> String {
     let yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     let files = inputs.files.iter().filter(|(path, _)| yaml(path)).filter_map(|(path, digest)| {
         let path = path.strip_prefix(folder).unwrap_or(path);

@@ -15,7 +15,7 @@ use sidestack_topology::planner::Draft;
 
 use crate::api::{Chosen, Trusted, UpRequest};
 use crate::error::{Error, Kind, Result};
-use crate::revise::{content_of, drafted};
+use crate::revise::{content_of, drafted, written_files};
 use crate::session::Session;
 
 /// The thing without the service that uses it: two services that mount one socket share it.
@@ -152,26 +152,32 @@ impl Session {
     pub fn trust(&self, environment: Option<&str>, items: &[String], withdraw: bool) -> Result<Vec<Trusted>> {
         let checkout = self.checkout_to_read(&UpRequest::default())?;
         let reading = crate::revise::Reading { environment, ..Default::default() };
-        let committed = self.commit(&checkout, reading, None)?;
-        let workspace = committed.workspace.id;
-        let draft = drafted(&content_of(&committed.revision)?)?;
+        // A look writes nothing, not even a revision.
+        let (stack, content) = self.read(&checkout, reading)?;
+        let digest = digest_of(&written_files(&stack.inputs, &checkout.folder));
+        let draft = drafted(&content)?;
         let can = |shared: &&Shared| matches!(shared.answer, Answer::Consent | Answer::ConsentHere);
         let known: Vec<&Shared> = draft.shared.iter().filter(can).collect();
-        let files = self.store.sightings(committed.revision.id)?.into_iter().rev().find_map(|seen| seen.files);
-        let digest = digest_of(files.as_deref().unwrap_or_default());
         for item in items {
             if !withdraw && !known.iter().any(|shared| shared.item == *item) {
                 return Err(unknown(item, &draft.shared, &known));
             }
         }
-        for item in items {
+        let workspace = match items.is_empty() {
+            true => self.store.workspace_by_identity(&checkout.identity)?.map(|workspace| workspace.id),
+            false => Some(self.commit(&checkout, reading, None)?.workspace.id),
+        };
+        for (workspace, item) in workspace.iter().flat_map(|workspace| items.iter().map(move |item| (*workspace, item)))
+        {
             if withdraw {
                 self.store.withdraw_consent(workspace, item)?;
             } else {
                 self.store.give_consent(workspace, item, &digest)?;
             }
         }
-        let agreed = self.agreed(workspace, &committed.revision)?;
+        let consents = workspace.map(|workspace| self.store.consents(workspace)).transpose()?.unwrap_or_default();
+        let agreed: BTreeSet<String> =
+            consents.into_iter().filter(|(_, of)| *of == digest).map(|(item, _)| item).collect();
         let told = draft.shared.iter().map(|shared| Trusted {
             item: shared.item.clone(),
             what: shared.what.clone(),
@@ -225,6 +231,15 @@ fn json(choice: &impl serde::Serialize) -> String {
     serde_json::to_string(choice).unwrap_or_default()
 }
 
+/// The external networks and volumes of a model, by key.
+fn external(model: Option<&Project>) -> (Vec<&str>, Vec<&str>) {
+    let networks = model.into_iter().flat_map(|model| &model.networks);
+    let networks = networks.filter(|(_, network)| network.as_ref().is_some_and(|network| network.external));
+    let volumes = model.into_iter().flat_map(|model| &model.volumes);
+    let volumes = volumes.filter(|(_, volume)| volume.as_ref().is_some_and(|volume| volume.external));
+    (networks.map(|(key, _)| key.as_str()).collect(), volumes.map(|(key, _)| key.as_str()).collect())
+}
+
 /// The choices that hold: what was typed now, over what the manifest says, over what was typed before.
 pub(crate) fn merged(
     manifest: &IsolationChoices,
@@ -233,15 +248,12 @@ pub(crate) fn merged(
     model: Option<&Project>,
 ) -> IsolationChoices {
     let mut all = manifest.clone();
-    let network =
-        |key: &str| model.and_then(|m| m.networks.get(key)).and_then(Option::as_ref).is_some_and(|n| n.external);
-    let volume =
-        |key: &str| model.and_then(|m| m.volumes.get(key)).and_then(Option::as_ref).is_some_and(|v| v.external);
+    let (networks, volumes) = external(model);
     // What is no longer external was chosen for other files.
-    for (key, choice) in remembered.networks.iter().filter(|(key, _)| network(key)) {
+    for (key, choice) in remembered.networks.iter().filter(|(key, _)| networks.contains(&key.as_str())) {
         all.networks.entry(key.clone()).or_insert_with(|| choice.clone());
     }
-    for (key, choice) in remembered.volumes.iter().filter(|(key, _)| volume(key)) {
+    for (key, choice) in remembered.volumes.iter().filter(|(key, _)| volumes.contains(&key.as_str())) {
         all.volumes.entry(key.clone()).or_insert(*choice);
     }
     all.networks.extend(typed.networks.clone());
@@ -258,18 +270,7 @@ pub(crate) fn merged(
 /// A name of nothing external; a choice that a network cannot have.
 pub(crate) fn typed(chosen: &Chosen, model: Option<&Project>) -> Result<IsolationChoices> {
     let mut choices = IsolationChoices { keep: chosen.keep.clone(), ..IsolationChoices::default() };
-    let networks: Vec<&str> = model
-        .iter()
-        .flat_map(|model| &model.networks)
-        .filter(|(_, network)| network.as_ref().is_some_and(|network| network.external))
-        .map(|(key, _)| key.as_str())
-        .collect();
-    let volumes: Vec<&str> = model
-        .iter()
-        .flat_map(|model| &model.volumes)
-        .filter(|(_, volume)| volume.as_ref().is_some_and(|volume| volume.external))
-        .map(|(key, _)| key.as_str())
-        .collect();
+    let (networks, volumes) = external(model);
     let all = [
         ("share", &chosen.share, Some(NetworkChoice::Share), VolumeChoice::Share),
         ("copy", &chosen.copy, None, VolumeChoice::Copy),
@@ -320,10 +321,8 @@ fn refusal(first: &Shared, all: &[&Shared], other: &Instance) -> Error {
     };
     let hint = match first.answer {
         Answer::Exclusive => format!("only one can run at a time: `sidestack stop {}`", other.target),
-        Answer::Choice(choices) => {
-            let name = first.item.split_once(':').map_or(first.item.as_str(), |(_, name)| name);
-            let flags: Vec<String> = choices.iter().map(|choice| format!("`--{choice} {name}`")).collect();
-            format!("choose {}; `isolation` in sidestack.yaml keeps it", flags.join(" or "))
+        Answer::Choice(_) => {
+            format!("choose {}; `isolation` in sidestack.yaml keeps it", first.answer.flags(&first.item))
         }
         Answer::Consent | Answer::ConsentHere | Answer::Agreed => {
             let items: Vec<String> = all

@@ -36,7 +36,7 @@ pub use instances::{Desired, Instance, Tombstone};
 pub use progress::Intent;
 pub use revisions::{Pin, Revision, RevisionSummary, Sighting, digest_of};
 pub use sharing::ChoiceKind;
-pub use slots::Lease;
+pub use slots::{Lease, subnet};
 pub use store::Store;
 pub use variables::{Scope, VariableValue};
 pub use workspaces::{Environment, Workspace};

@@ -16,7 +16,8 @@ use crate::home::beside;
 pub(crate) type Migration = &'static str;
 
 /// Every migration there is, the first one making an empty file a store.
-pub(crate) const ALL: &[Migration] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
+pub(crate) const ALL: &[Migration] =
+    &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql"), include_str!("schema/v3.sql")];
 
 /// `application_id` of a store, so that another program's database is told apart: `SIDE`.
 pub(crate) const APPLICATION: i32 = 0x5349_4445;
@@ -159,6 +160,7 @@ mod tests {
         let offsets = store.wide_offsets(environment, "port", &keys, 3).unwrap();
         assert_eq!(offsets.into_values().collect::<Vec<_>>(), [0, 1]);
         assert!(store.consents(workspace.id).unwrap().is_empty());
+        assert!(store.copied().unwrap().is_empty());
     }
 
     #[test]

@@ -106,6 +106,27 @@ impl Store {
         })
     }
 
+    /// Notes that the copy of a volume was finished, or, before one is begun, that it is not.
+    pub fn set_copied(&self, volume: &str, finished: bool) -> Result<()> {
+        self.write(|connection| {
+            if finished {
+                let sql = "INSERT INTO copied (volume, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                connection.execute(sql, params![volume, now()])?;
+            } else {
+                connection.execute("DELETE FROM copied WHERE volume = ?1", [volume])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Volumes whose copy was finished.
+    pub fn copied(&self) -> Result<BTreeSet<String>> {
+        self.read(|connection| {
+            let mut list = connection.prepare("SELECT volume FROM copied")?;
+            Ok(list.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// The own ports of an instance.
     pub fn own_ports(&self, instance_id: i64) -> Result<BTreeSet<u16>> {
         self.read(|connection| {
@@ -153,6 +174,17 @@ mod tests {
         let volumes = store.choices(environment, ChoiceKind::Volume).unwrap();
         assert_eq!(volumes, [("data".to_owned(), "share".to_owned())].into());
         assert!(store.choices(environment, ChoiceKind::Keep).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_copy_is_finished_or_not() {
+        let (_home, store, ..) = store();
+        store.set_copied("a", true).unwrap();
+        store.set_copied("a", true).unwrap();
+        store.set_copied("b", true).unwrap();
+        store.set_copied("b", false).unwrap();
+        store.set_copied("c", false).unwrap();
+        assert_eq!(store.copied().unwrap(), ["a".to_owned()].into());
     }
 
     #[test]

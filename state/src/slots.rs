@@ -203,8 +203,8 @@ pub(crate) fn slot_of(number: u8) -> rusqlite::Result<Slot> {
     Slot::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number.into()))
 }
 
-/// Two slots never share an address: each owns two neighbouring /24.
-fn subnet(range: &str, slot: Slot) -> String {
+/// A slot's part of a range. Two slots never share an address: each owns two neighbouring /24.
+pub fn subnet(range: &str, slot: Slot) -> String {
     format!("{range}.{}.0/23", 2 * u16::from(slot.number()))
 }
 

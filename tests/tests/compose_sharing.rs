@@ -1,9 +1,12 @@
 //! What a compose file shares with the machine: the first copy runs as it is, a second one asks first.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
-use sidestack_tests::{COPIES, Copies, Ran, RemovedObject, World, containers, docker, docker_is_there, inspect, stack};
+use sidestack_tests::{
+    COPIES, Copies, Ran, Recorder, RemovedObject, World, containers, docker, docker_is_there, inspect, stack,
+};
 
 /// A refusal: its exit code, and its code in the JSON.
 #[track_caller]
@@ -217,6 +220,68 @@ fn a_copy_of_an_external_volume() {
     });
     let kept = docker(&["run", "--rm", "-v", &format!("{}:/data", data.name), "busybox:stable", "cat", "/data/it"]);
     assert_eq!(kept.ok().stdout, "theirs\n");
+}
+
+/// Whatever an `up` was killed in: what was written to a finished copy is never overwritten by a second one.
+#[test]
+fn a_copy_is_made_once_also_when_the_first_up_was_killed() {
+    if !docker_is_there() {
+        return;
+    }
+    let mut copies = Copies { world: stack(&[("compose.yaml", DATA)]) };
+    let Some(recorder) = Recorder::listen(&copies.world.root().join("docker.sock")) else { return };
+    copies.world.env.insert("DOCKER_HOST".into(), recorder.host());
+    let data = RemovedObject::create("volume", &[], &format!("{}-data", copies.world.workspace));
+    let fill = format!("{}:/data", data.name);
+    docker(&["run", "--rm", "-v", &fill, "busybox:stable", "sh", "-c", "echo theirs > /data/it"]).ok();
+    let read = |copies: &Copies| copies.exec("two", "app", &["cat", "/data/it"]);
+
+    // Killed in the middle of the copy: what is there is torn, and made again.
+    let up: &[&str] = &["up", "--new", "two", "--copy", "data"];
+    let kill = |words: &[&str], request: &str| {
+        recorder.hold(request);
+        let command = copies.world.start(words);
+        recorder.holds(Duration::from_secs(60));
+        command.kill_all();
+        recorder.forget();
+    };
+    kill(up, "/archive");
+    // Killed when the copy is whole and its container was made, which somebody then starts by hand.
+    kill(&["up", "two"], "/start");
+    let made = containers(&copies.world.project("two"));
+    docker(&["start", &made["app"].id]).ok();
+    let written = docker(&["exec", &made["app"].id, "sh", "-c", "cat /data/it; echo mine > /data/it"]).ok();
+    assert_eq!(written.stdout, "theirs\n");
+    copies.world.run(["down", "two"]).ok();
+    copies.world.run(["up", "two"]).ok();
+    assert_eq!(read(&copies), "mine");
+    // A new one begins as the first did.
+    copies.world.run(["down", "two", "--volumes"]).ok();
+    copies.world.run(["up", "two"]).ok();
+    assert_eq!(read(&copies), "theirs");
+    copies.world.run(["rm", "two", "--volumes"]).ok();
+    assert_eq!(copies.world.leftovers(), Vec::<String>::new());
+}
+
+const WRITES: &str = r#"services:
+  app:
+    image: busybox:stable
+    command: ["sleep", "1000000"]
+    stop_grace_period: 0s
+    volumes: ["./data:/data", "./code:/code:ro"]
+"#;
+
+#[test]
+fn copies_in_one_folder_are_told_what_both_write_to() {
+    if !docker_is_there() {
+        return;
+    }
+    let world = stack(&[("compose.yaml", WRITES), ("data/it", "x"), ("code/it", "x")]);
+    let told = |ran: Ran| ran.ok().stderr.matches("both write to").count();
+    assert_eq!(told(world.run(["up"])), 0, "it is alone");
+    let second = world.run(["up", "--new", "two"]).ok().says("both write to `data`").says("main");
+    assert!(!second.stderr.contains("code"), "{}", second.stderr);
+    assert_eq!(told(world.run(["up", "two"])), 0, "it was told once");
 }
 
 const HOST_STATE: &str = r#"services:

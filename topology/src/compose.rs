@@ -190,6 +190,42 @@ fn yes() -> bool {
     true
 }
 
+/// What a service uses of another's container instead of having its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joint {
+    /// Its network.
+    Network,
+    /// Its processes.
+    Processes,
+    /// Its shared memory.
+    Memory,
+    /// Its volumes. They outlive a restart of it; the others, which are namespaces, do not.
+    Volumes,
+}
+
+impl Joint {
+    /// The key that asks for it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Network => "network_mode",
+            Self::Processes => "pid",
+            Self::Memory => "ipc",
+            Self::Volumes => "volumes_from",
+        }
+    }
+}
+
+impl std::fmt::Display for Joint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Network => "network",
+            Self::Processes => "processes",
+            Self::Memory => "memory",
+            Self::Volumes => "volumes",
+        })
+    }
+}
+
 /// When a dependency is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Condition {
@@ -341,6 +377,23 @@ impl Service {
         for hook in &mut self.post_start {
             edit_object(hook, edit);
         }
+    }
+
+    /// The service in whose network it stands, when that is not its own.
+    pub fn network_of(&self) -> Option<&str> {
+        self.network_mode.as_deref()?.strip_prefix("service:")
+    }
+
+    /// The services in whose containers it stands, and what it uses there: it cannot start before them.
+    pub fn joined(&self) -> impl Iterator<Item = (&str, Joint)> {
+        let text = |key: &str| self.rest.get(key).and_then(Value::as_str);
+        let spaces = [Joint::Processes, Joint::Memory]
+            .into_iter()
+            .filter_map(move |joint| Some((text(joint.key())?.strip_prefix("service:")?, joint)));
+        let sources = self.rest.get(Joint::Volumes.key()).and_then(Value::as_array).into_iter().flatten();
+        let sources = sources.filter_map(Value::as_str).filter(|source| !source.starts_with("container:"));
+        let volumes = sources.filter_map(|source| Some((source.split(':').next()?, Joint::Volumes)));
+        self.network_of().map(|other| (other, Joint::Network)).into_iter().chain(spaces).chain(volumes)
     }
 
     /// How many containers it has.

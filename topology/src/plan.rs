@@ -334,17 +334,25 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// The flags that choose for an item; empty where nothing can be chosen.
+    pub fn flags(self, item: &str) -> String {
+        match self {
+            Self::Choice(choices) => {
+                let name = item.split_once(':').map_or(item, |(_, name)| name);
+                let flags: Vec<String> = choices.iter().map(|choice| format!("`--{choice} {name}`")).collect();
+                flags.join(" or ")
+            }
+            Self::Consent | Self::ConsentHere | Self::Exclusive | Self::Agreed => String::new(),
+        }
+    }
+
     /// What to do about an item.
     pub fn hint(self, item: &str) -> String {
         match self {
             Self::Consent | Self::ConsentHere => {
                 format!("a second copy would share it: it needs `sidestack trust '{item}'`")
             }
-            Self::Choice(choices) => {
-                let name = item.split_once(':').map_or(item, |(_, name)| name);
-                let flags: Vec<String> = choices.iter().map(|choice| format!("`--{choice} {name}`")).collect();
-                format!("a second copy needs a choice: {}", flags.join(", "))
-            }
+            Self::Choice(_) => format!("a second copy needs a choice: {}", self.flags(item)),
             Self::Exclusive => "only one copy of it can run at a time".to_owned(),
             Self::Agreed => String::new(),
         }

@@ -4,25 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-use sidestack_topology::plan::{Plan, PlannedService};
+use sidestack_topology::compose::Joint;
+use sidestack_topology::plan::Plan;
 
 use super::{Desired, Known, Step};
 use crate::engine::Container;
-
-/// What a service uses of others: the service and what it is. Volumes outlive a restart, namespaces do not.
-fn joins(planned: &PlannedService) -> Vec<(&str, &'static str)> {
-    let compose = &planned.compose;
-    let text = |key: &str| compose.rest.get(key).and_then(Value::as_str);
-    let modes = [(compose.network_mode.as_deref(), "network"), (text("pid"), "processes"), (text("ipc"), "memory")];
-    let spaces = modes.into_iter().filter_map(|(mode, what)| Some((mode?.strip_prefix("service:")?, what)));
-    let sources = compose.rest.get("volumes_from").and_then(Value::as_array).into_iter().flatten();
-    let sources = sources.filter_map(Value::as_str).filter(|source| !source.starts_with("container:"));
-    let volumes = sources.filter_map(|source| Some((source.split(':').next()?, VOLUMES)));
-    spaces.chain(volumes).collect()
-}
-
-const VOLUMES: &str = "volumes";
 
 /// The services that follow those in `first`, with the cause; also who follows one that follows.
 fn followers(
@@ -40,8 +26,8 @@ fn followers(
             if found.contains_key(name) || !follows(name) {
                 continue;
             }
-            let moves = |(other, what): &(&str, &str)| moved.contains(other) && (volumes || *what != VOLUMES);
-            if let Some((other, what)) = joins(planned).into_iter().find(moves) {
+            let moves = |(other, what): &(&str, Joint)| moved.contains(other) && (volumes || *what != Joint::Volumes);
+            if let Some((other, what)) = planned.compose.joined().find(moves) {
                 found.insert(name.clone(), format!("the container of {other}, whose {what} it uses, {happens}"));
                 moved.insert(name);
             }

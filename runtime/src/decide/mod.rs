@@ -17,7 +17,7 @@ use sidestack_topology::plan::{After, Plan, PlannedService};
 pub use self::steps::{Refusal, Step};
 use crate::digest::Digests;
 use crate::engine::{Container, Health, Status};
-use crate::observe::Observed;
+use crate::observe::{Observed, Original};
 use crate::record::{Record, ServiceRecord};
 
 /// What is wanted.
@@ -42,6 +42,8 @@ pub(crate) struct Known<'a> {
     pub(crate) record: &'a Record,
     /// Containers that were found ready, and the start that this holds for.
     pub(crate) ready: &'a BTreeMap<String, String>,
+    /// Volumes whose copy was finished.
+    pub(crate) copied: &'a BTreeSet<String>,
     /// It was stopped by a verb, so that an exit says nothing.
     pub(crate) stopped: bool,
 }
@@ -109,7 +111,8 @@ pub(crate) fn decide(desired: Desired<'_>, observed: &Observed, known: Known<'_>
             continue;
         }
         let cause = if !plan.services.contains_key(service) {
-            if desired.partial {
+            // What is of no service is of no part of the stack: a killed copy left it.
+            if desired.partial && container.service.is_some() {
                 continue;
             }
             "no longer part of the stack".to_owned()
@@ -192,7 +195,7 @@ fn copies(plan: &Plan, observed: &Observed, known: Known<'_>) -> Vec<Step> {
         let to = plan.volumes.get(key)?.name.clone()?;
         let there = observed.volumes.iter().any(|volume| volume.name == to);
         // One that was handed to Docker before has data of its own by now.
-        let done = known.record.copied.contains(&to) || known.record.volumes.contains_key(key);
+        let done = known.copied.contains(&to) || known.record.volumes.contains_key(key);
         let cause = if there { "its copy was not finished" } else { "it begins with a copy" };
         let (key, from) = (key.clone(), from.clone());
         (!there || !done).then(|| Step::CopyVolume { key, from, to, again: there, cause: cause.to_owned() })
@@ -356,9 +359,14 @@ fn refusals(desired: Desired<'_>, observed: &Observed, known: Known<'_>) -> Vec<
         key: key.clone(),
         name: name.clone(),
     }));
-    refusals.extend(
-        observed.used.iter().map(|(volume, user)| Refusal::InUse { volume: volume.clone(), user: user.clone() }),
-    );
+    for step in copies(desired.plan, observed, known) {
+        let Step::CopyVolume { key, from, .. } = step else { continue };
+        match observed.originals.get(&from) {
+            Some(Original::Absent) => refusals.push(Refusal::Absent { kind: "volume", key, name: from }),
+            Some(Original::Used(user)) => refusals.push(Refusal::InUse { volume: from, user: user.clone() }),
+            Some(Original::Idle) | None => {}
+        }
+    }
     for (key, digest) in &desired.digests.volumes {
         let name = desired.plan.volumes.get(key).and_then(|volume| volume.name.clone()).unwrap_or_default();
         let there = observed.volumes.iter().any(|volume| volume.name == name);

@@ -61,6 +61,7 @@ struct World {
     ready: BTreeMap<String, String>,
     restart: BTreeSet<String>,
     stopped: bool,
+    copied: BTreeSet<String>,
     partial: bool,
 }
 
@@ -73,6 +74,7 @@ impl World {
             ready: BTreeMap::new(),
             restart: BTreeSet::new(),
             stopped: false,
+            copied: BTreeSet::new(),
             partial: false,
             plan,
         };
@@ -138,7 +140,8 @@ impl World {
             refresh: false,
             partial: self.partial,
         };
-        decide(desired, &self.observed, Known { record: &self.record, ready: &self.ready, stopped: self.stopped })
+        let known = Known { record: &self.record, ready: &self.ready, copied: &self.copied, stopped: self.stopped };
+        decide(desired, &self.observed, known)
     }
 
     fn text(&self) -> String {
@@ -442,6 +445,45 @@ fn files_that_may_be_others_are_put_in_again_though_compose_keeps_the_container(
     assert!(world.text().ends_with("restart web: not known to be as planned\n"), "{}", world.text());
     world.container("web").status = Status::Created;
     assert!(world.text().ends_with("start web: not known to be as planned\n"), "{}", world.text());
+}
+
+#[test]
+fn a_volume_begins_with_a_copy_once() {
+    let mut world = World::settled(json!({
+        "services": {"db": {"image": "pg", "volumes": [{"type": "volume", "source": "data", "target": "/data"}]}},
+        "volumes": {"data": {}},
+    }));
+    world.plan.copies.insert("data".to_owned(), "theirs".to_owned());
+    let name = world.plan.volumes["data"].name.clone().unwrap();
+    let volume = crate::engine::Volume {
+        name: name.clone(),
+        labels: BTreeMap::new(),
+        driver: "local".to_owned(),
+        anonymous: false,
+    };
+    world.observed.volumes.clear();
+    world.observed.containers.clear();
+    world.record = Record::default();
+    assert!(world.text().contains("copy volume theirs to data: it begins with a copy"), "{}", world.text());
+    // What a killed copy left is made again, also by a partial plan; its container goes first.
+    world.observed.volumes.push(volume);
+    let mut left = World::settled(stack()).observed.containers[0].clone();
+    left.service = None;
+    world.observed.containers.push(left);
+    world.partial = true;
+    let text = world.text();
+    let (gone, copied) = (text.find("remove  (").unwrap(), text.find("its copy was not finished").unwrap());
+    assert!(gone < copied, "{text}");
+    // One that was finished is never made again, whatever became of the record.
+    world.copied.insert(name);
+    assert!(!world.text().contains("copy volume"), "{}", world.text());
+    // What the original is counts only while there is something to copy.
+    world.observed.originals.insert("theirs".to_owned(), Original::Used("db".to_owned()));
+    assert!(world.decide().refusals.is_empty());
+    world.copied.clear();
+    assert!(matches!(world.decide().refusals.as_slice(), [Refusal::InUse { .. }]));
+    world.observed.originals.insert("theirs".to_owned(), Original::Absent);
+    assert!(matches!(world.decide().refusals.as_slice(), [Refusal::Absent { .. }]));
 }
 
 #[test]

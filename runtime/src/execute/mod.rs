@@ -40,6 +40,8 @@ pub(crate) struct Execution<'a, E> {
     pub(crate) compose: Option<&'a Compose>,
     /// One that was started already and waits for its model.
     pub(crate) early: Cell<Option<Started>>,
+    /// Keeps whether the copy of a volume was finished.
+    pub(crate) copying: &'a dyn Fn(&str, bool) -> Result<()>,
     pub(crate) environment: &'a BTreeMap<String, std::ffi::OsString>,
     pub(crate) install: &'a str,
     pub(crate) plan: &'a Plan,
@@ -84,8 +86,6 @@ pub(crate) struct Outcome {
     pub(crate) has_health: BTreeSet<String>,
     /// Anonymous volumes of created containers.
     pub(crate) anonymous: BTreeSet<String>,
-    /// Names of volumes whose copy was finished.
-    pub(crate) copied: BTreeSet<String>,
     /// Why it ended early.
     pub(crate) failure: Option<Error>,
 }
@@ -131,7 +131,6 @@ impl<E: Engine> Execution<'_, E> {
                 Step::Unpause { container, .. } => self.engine.unpause(container).await?,
                 Step::CopyVolume { key, from, to, again, .. } => {
                     self.copy_volume(key, from, to, *again).await?;
-                    outcome.copied.insert(to.clone());
                 }
                 Step::Create { services } | Step::Recreate { services } => {
                     self.before_recreate(services).await?;
@@ -166,20 +165,17 @@ impl<E: Engine> Execution<'_, E> {
 
     /// Nothing of the volume is used yet: its containers are created after it.
     async fn copy_volume(&self, key: &str, from: &str, to: &str, again: bool) -> Result<()> {
+        (self.copying)(to, false)?;
         if again {
             self.engine.remove_volume(to).await?;
-        }
-        if let Some(user) = self.engine.volume_user(from).await? {
-            let message = format!("`{user}` is running on volume `{from}`: a copy of it now would be torn");
-            return Err(Error::new(Kind::Conflict, "volume-in-use", message)
-                .hint(format!("stop it for the time of the copy: `docker stop {user}`")));
         }
         self.reporter.report(&Event::Phase(format!("copying volume {from}")));
         let mut labels = self.plan.volumes.get(key).map(|volume| volume.labels.clone()).unwrap_or_default();
         labels.insert("com.docker.compose.project".to_owned(), self.plan.project.clone());
         labels.insert("com.docker.compose.volume".to_owned(), key.to_owned());
         self.engine.copy_volume(from, to, &labels, self.timeout.max(COPY)).await?;
-        Ok(())
+        // Before anything can write to it: whatever is killed from here on, it is never made again.
+        (self.copying)(to, true)
     }
 
     /// A container of somebody else in the network is somebody else's business.

@@ -71,6 +71,7 @@ fn run(plan: &Plan, fake: &FakeEngine, steps: &[Step], limit: u64, meanwhile: im
         engine: fake,
         compose: None,
         early: Default::default(),
+        copying: &|_, _| Ok(()),
         environment: &BTreeMap::new(),
         install: "store",
         plan,

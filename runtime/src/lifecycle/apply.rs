@@ -124,9 +124,9 @@ impl Session {
         let mut avoid = BTreeSet::new();
         let mut lost = BTreeSet::new();
         let (mut binds, mut overlaps) = (0, 0);
+        let content = content_of(&stored)?;
+        let draft = drafted(&content)?;
         loop {
-            let content = content_of(&stored)?;
-            let draft = drafted(&content)?;
             self.check_sharing(&held.instance, workspace_id, &stored, &draft)?;
             if first {
                 self.warn_of_sharing(workspace_id, &stored, &draft)?;
@@ -138,7 +138,7 @@ impl Session {
             self.take_own_ports(&held.instance, &draft, how, &lost)?;
             let mut instance = held.instance.clone();
             instance.revision = Some(revision);
-            let mut planned = self.planned(&instance, workspace_id, &content)?;
+            let mut planned = self.placed(&instance, workspace_id, draft.clone())?;
             let rest = match &how.only {
                 Only::All => None,
                 only => {
@@ -298,7 +298,10 @@ impl Session {
         let install = self.store.install_id();
         let mut observed = self.wait(observe::glance(engine, install, &instance.uid, &ready))?;
         let refresh = how.build || how.pull;
-        let known = Known { record: &record, ready: &ready, stopped: instance.desired == Desired::Stopped };
+        // Nearly no stack begins with a copy, and a look into the store is one.
+        let copied = if prepared.planned.plan.copies.is_empty() { BTreeSet::new() } else { self.store.copied()? };
+        let stopped = instance.desired == Desired::Stopped;
+        let known = Known { record: &record, ready: &ready, copied: &copied, stopped };
         let desired = |prepared: &Prepared| -> Decision {
             let desired = decide::Desired {
                 plan: &prepared.planned.plan,
@@ -355,34 +358,7 @@ impl Session {
             return Err(Error::new(refusal.kind(), refusal.code(), refusal.to_string()).hint(hint));
         }
         self.check_builds(stored, &prepared.planned.plan, &built(&prepared.planned.plan, &decision, &images))?;
-        self.warn_of_shared_folder(&instance, &prepared.planned.plan)?;
         self.execute(held, revision, &prepared, &decision, record, &daemon, &observed, how)
-    }
-
-    /// Two instances of one folder write the same bind-mounted files.
-    fn warn_of_shared_folder(&self, instance: &Instance, plan: &Plan) -> Result<()> {
-        let Some(folder) = &instance.checkout else { return Ok(()) };
-        let writes = |mount: &&sidestack_topology::compose::Mount| {
-            let source = mount.source.as_deref().unwrap_or_default();
-            mount.kind == "bind" && !mount.read_only && std::path::Path::new(source).starts_with(folder)
-        };
-        let Some((name, mount)) =
-            plan.services.iter().find_map(|(name, service)| Some((name, service.compose.volumes.iter().find(writes)?)))
-        else {
-            return Ok(());
-        };
-        let others = self.store.instances_of(self.store.workspace(&instance.target.workspace)?.id)?;
-        let beside = |other: &&Instance| {
-            other.id != instance.id && other.desired == Desired::Running && other.checkout.as_ref() == Some(folder)
-        };
-        if let Some(other) = others.iter().find(beside) {
-            let source = mount.source.as_deref().unwrap_or_default();
-            self.warn(format!(
-                "`{name}` writes to `{source}` in the folder, as {} does; a worktree of its own would keep them apart",
-                other.target
-            ));
-        }
-        Ok(())
     }
 
     /// Images under the names they have here: a pin in the place of a name that
@@ -461,6 +437,7 @@ impl Session {
             engine: self.engine()?,
             compose,
             early: Cell::new(held.early.take()),
+            copying: &|volume, finished| Ok(self.store.set_copied(volume, finished)?),
             environment: &self.env,
             install: self.store.install_id(),
             plan,

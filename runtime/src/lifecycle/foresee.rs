@@ -136,7 +136,7 @@ impl Session {
         let mut placement = self.placement(&instance, &draft)?;
         if placement.slot.is_none() {
             placement.slot = self.likely_slot();
-            placement.subnet = self.likely_subnet(placement.slot);
+            placement.subnet = placement.slot.and_then(|slot| self.likely_subnet(slot));
         }
         number(&mut placement.ports, &crate::lease::port_keys(&draft));
         let networks: Vec<(String, u16)> = place::network_keys(&draft).into_iter().map(|key| (key, 1)).collect();
@@ -196,14 +196,8 @@ impl Session {
         };
         let restart = BTreeSet::new();
         let desired = decide::Desired { plan, digests: &digests, restart: &restart, refresh: false, partial };
-        let stopped = instance.desired == Desired::Stopped;
-        Ok(decide::decide(desired, &observed, Known { record, ready: &ready, stopped }).steps)
-    }
-
-    /// The addresses that go with a slot.
-    fn likely_subnet(&self, slot: Option<Slot>) -> Option<String> {
-        let range = self.store.address_range().ok()?.unwrap_or_else(|| crate::lease::FIRST_RANGE.to_owned());
-        Some(format!("{range}.{}.0/23", 2 * u16::from(slot?.number())))
+        let (stopped, copied) = (instance.desired == Desired::Stopped, self.store.copied()?);
+        Ok(decide::decide(desired, &observed, Known { record, ready: &ready, copied: &copied, stopped }).steps)
     }
 
     /// The slot that a lease would give if nothing else happens until then.

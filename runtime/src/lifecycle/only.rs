@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use sidestack_topology::compose::Joint;
 use sidestack_topology::diagnostic::nearest;
 use sidestack_topology::names::ResourceName;
 use sidestack_topology::plan::Plan;
@@ -117,9 +118,7 @@ fn needed(plan: &Plan, mut chosen: BTreeSet<String>) -> BTreeSet<String> {
 /// Whether a service stands in the container of one of these.
 fn joins(plan: &Plan, name: &str, chosen: &BTreeSet<String>) -> bool {
     let Some(service) = plan.services.get(name) else { return false };
-    let modes = ["pid", "ipc"].map(|key| service.compose.rest.get(key).and_then(serde_json::Value::as_str));
-    let modes = modes.into_iter().chain([service.compose.network_mode.as_deref()]).flatten();
-    modes.filter_map(|mode| mode.strip_prefix("service:")).any(|other| chosen.contains(other))
+    service.compose.joined().any(|(other, joint)| joint != Joint::Volumes && chosen.contains(other))
 }
 
 /// Whether a network has another definition than what was handed over.

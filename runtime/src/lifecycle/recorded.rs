@@ -104,7 +104,6 @@ pub(super) fn new_record(
     let mut anonymous: BTreeSet<String> = record.anonymous.into_iter().collect();
     anonymous.extend(outcome.anonymous.iter().cloned());
     record.anonymous = anonymous.into_iter().collect();
-    record.copied.extend(outcome.copied.iter().cloned());
     // Whoever is left alone keeps what people look at first.
     let others = record.services.keys().any(|name| !plan.services.contains_key(name));
     record.address = record.address.filter(|_| others).or_else(|| front(plan));

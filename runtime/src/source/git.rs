@@ -47,6 +47,13 @@ pub struct Repository {
     pub commit: Option<String>,
 }
 
+impl Repository {
+    /// What a stack at `within` of its root is known by, in every work tree.
+    pub(crate) fn identity(&self, within: &Path) -> String {
+        format!("git:{}:{}", self.common_dir.display(), within.display())
+    }
+}
+
 impl Checkout {
     /// The stack's folder relative to the work tree's root; empty at the root and without git.
     pub fn path_in_work_tree(&self) -> PathBuf {
@@ -104,10 +111,7 @@ fn made(folder: PathBuf, repository: Option<Repository>) -> Result<Checkout, Sou
         return Err(SourceError::NotUtf8(folder));
     }
     let identity = match &repository {
-        Some(r) => {
-            let inside = folder.strip_prefix(&r.root).unwrap_or(Path::new(""));
-            format!("git:{}:{}", r.common_dir.display(), inside.display())
-        }
+        Some(r) => r.identity(folder.strip_prefix(&r.root).unwrap_or(Path::new(""))),
         None => format!("folder:{}", folder.display()),
     };
     Ok(Checkout { folder, identity, repository })

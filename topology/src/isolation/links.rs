@@ -91,24 +91,12 @@ fn external_links(service: &mut Service, names: &BTreeMap<String, String>, told:
     }
 }
 
-/// The services that one cannot be made without.
+/// The services that one cannot be made without, and the key that says so.
 fn shares(service: &Service) -> Vec<(&'static str, String)> {
-    let mut all = Vec::new();
-    let joined = |mode: Option<&str>| Some(mode?.strip_prefix("service:")?.to_owned());
-    all.extend(joined(service.network_mode.as_deref()).map(|other| ("network_mode", other)));
-    for key in ["pid", "ipc"] {
-        let mode = service.rest.get(key).and_then(Value::as_str);
-        all.extend(joined(mode).map(|other| (key, other)));
-    }
-    for key in ["volumes_from", "links"] {
-        for entry in service.rest.get(key).and_then(Value::as_array).into_iter().flatten() {
-            let other = entry.as_str().unwrap_or_default().split(':').next().unwrap_or_default();
-            if other != "container" && !other.is_empty() {
-                all.push((key, other.to_owned()));
-            }
-        }
-    }
-    all
+    let joined = service.joined().map(|(other, joint)| (joint.key(), other));
+    let links = service.rest.get("links").and_then(Value::as_array).into_iter().flatten();
+    let links = links.filter_map(|link| Some(("links", link.as_str()?.split(':').next()?)));
+    joined.chain(links).filter(|(_, other)| !other.is_empty()).map(|(key, other)| (key, other.to_owned())).collect()
 }
 
 /// What is shared must be there first, as Compose has it too.

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_json::{Value, json};
 
 use super::claim::{Claims, pointer};
+use super::selves;
 use crate::compose::Network;
 use crate::diagnostic::Diagnostic;
 use crate::plan::{Original, Placement, Plan};
@@ -337,29 +338,12 @@ impl Moved {
     }
 
     fn value(&self, value: &mut Value, path: &mut Vec<String>, claims: &mut Claims) {
-        match value {
-            Value::String(text) => {
-                if let Some(to) = self.text(text) {
-                    claims.claim(pointer(path), "address", WRITTEN);
-                    *text = to;
-                }
+        selves::each(value, path, &mut |path, text| {
+            if let Some(to) = self.text(text) {
+                claims.claim(pointer(path), "address", WRITTEN);
+                *text = to;
             }
-            Value::Array(items) => {
-                for (at, item) in items.iter_mut().enumerate() {
-                    path.push(at.to_string());
-                    self.value(item, path, claims);
-                    path.pop();
-                }
-            }
-            Value::Object(map) => {
-                for (key, item) in map.iter_mut() {
-                    path.push(key.clone());
-                    self.value(item, path, claims);
-                    path.pop();
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
+        });
     }
 
     /// The text with every address that moved; `172.28.0.5` is none in `1172.28.0.50`.

@@ -54,26 +54,12 @@ pub(super) fn order(
             (name, After { condition, required })
         })
         .collect();
-    for name in joined(service) {
-        if active.contains(name.as_str()) {
-            after.entry(name).or_insert(After { condition: Condition::Started, required: true });
+    for (name, _) in service.joined() {
+        if active.contains(name) {
+            after.entry(name.to_owned()).or_insert(After { condition: Condition::Started, required: true });
         }
     }
     after
-}
-
-/// Services whose network, processes or volumes this one joins: Docker cannot
-/// start it before them.
-fn joined(service: &Service) -> Vec<String> {
-    let text = |key: &str| service.rest.get(key).and_then(Value::as_str);
-    let modes = [service.network_mode.as_deref(), text("pid"), text("ipc")];
-    let mut names: Vec<String> =
-        modes.into_iter().flatten().filter_map(|mode| mode.strip_prefix("service:")).map(str::to_owned).collect();
-    if let Some(Value::Array(from)) = service.rest.get("volumes_from") {
-        let sources = from.iter().filter_map(Value::as_str);
-        names.extend(sources.filter_map(|source| source.split(':').next()).map(str::to_owned));
-    }
-    names
 }
 
 /// `x-…` beside the services is for whoever wrote it: anchors, other programs.

@@ -67,8 +67,7 @@ impl PortMap {
 
 /// Whose network a service stands in.
 pub(crate) fn owner<'a>(plan: &'a Plan, name: &'a str) -> &'a str {
-    let mode = plan.services.get(name).and_then(|service| service.compose.network_mode.as_deref());
-    mode.and_then(|mode| mode.strip_prefix("service:")).unwrap_or(name)
+    plan.services.get(name).and_then(|service| service.compose.network_of()).unwrap_or(name)
 }
 
 /// The networks that a service stands in.
@@ -386,7 +385,7 @@ fn edit(path: &[String], text: &mut String, context: Context<'_>, claims: &mut C
 }
 
 /// Every text of a value, with its path.
-fn each(value: &mut Value, path: &mut Vec<String>, edit: &mut impl FnMut(&[String], &mut String)) {
+pub(super) fn each(value: &mut Value, path: &mut Vec<String>, edit: &mut impl FnMut(&[String], &mut String)) {
     match value {
         Value::String(text) => edit(path, text),
         Value::Array(items) => {

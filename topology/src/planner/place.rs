@@ -352,15 +352,13 @@ fn networks_of(draft: &Draft, name: &str) -> BTreeSet<String> {
         let Some(foreign) = draft.services.get(name) else {
             break;
         };
-        match foreign.compose.network_mode.as_deref() {
+        match foreign.compose.network_of() {
+            Some(other) => name = other,
+            None if foreign.compose.network_mode.is_some() => break,
             None if foreign.compose.networks.is_empty() => {
                 return BTreeSet::from(["default".to_owned()]);
             }
             None => return foreign.compose.networks.keys().cloned().collect(),
-            Some(mode) => match mode.strip_prefix("service:") {
-                Some(other) => name = other,
-                None => break,
-            },
         }
     }
     BTreeSet::new()
