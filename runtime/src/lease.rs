@@ -4,8 +4,9 @@
 //! then the block is probed, and given back when somebody else is in it. Docker's
 //! own bind at start has the last word.
 
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 
 use sidestack_state::Instance;
 use sidestack_topology::names::Slot;
@@ -51,22 +52,52 @@ pub(crate) fn port_keys(draft: &Draft) -> Vec<(String, u16)> {
     keys
 }
 
+/// The last offset of a slot that no port of the keys has.
+fn spare(keys: &[(String, u16)], offsets: &BTreeMap<String, u16>) -> Option<u16> {
+    let used = |at: u16| {
+        let range = |(key, width): &(String, u16)| offsets.get(key).map(|first| *first..*first + *width);
+        keys.iter().filter_map(range).any(|range| range.contains(&at))
+    };
+    (0..Slot::PORTS).rev().find(|at| !used(*at))
+}
+
+/// Holds a slot's spare port, unless somebody else does.
+fn hold(slot: Slot, spare: Option<u16>) -> Option<TcpListener> {
+    let address = (Ipv4Addr::LOCALHOST, slot.first_port() + spare?);
+    // Somebody who probes holds it for a moment.
+    for _ in 0..3 {
+        if let Ok(held) = TcpListener::bind(address) {
+            return Some(held);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
 impl Session {
     /// Gives an instance all that its draft needs: port and network numbers of
     /// the environment, a slot, a part of the address range.
     ///
-    /// `avoid` are slots that turned out badly just now.
-    pub(crate) fn lease(&self, instance: &Instance, draft: &Draft, avoid: &BTreeSet<Slot>) -> Result<Instance> {
+    /// `avoid` are slots that turned out badly just now. With it comes a port of the slot that nobody uses, held: what
+    /// runs nothing yet, or nothing for the moment, looks free to another store on this machine.
+    pub(crate) fn lease(
+        &self,
+        instance: &Instance,
+        draft: &Draft,
+        avoid: &BTreeSet<Slot>,
+    ) -> Result<(Instance, Option<TcpListener>)> {
         let keys = port_keys(draft);
         let too_many = |error: Error, what: &str| error.hint(format!("an instance has room for {what}"));
-        self.store
+        let offsets = self
+            .store
             .wide_offsets(instance.environment, "port", &keys, Slot::PORTS)
             .map_err(|error| too_many(error.into(), "100 published ports"))?;
         self.store
             .offsets(instance.environment, "network", &place::network_keys(draft), place::MAX_NETWORKS)
             .map_err(|error| too_many(error.into(), &format!("{} networks", place::MAX_NETWORKS)))?;
-        if instance.slot.is_some() {
-            return Ok(self.store.instance_by_id(instance.id)?);
+        let spare = spare(&keys, &offsets);
+        if let Some(lease) = &instance.slot {
+            return Ok((self.store.instance_by_id(instance.id)?, hold(lease.slot, spare)));
         }
         let machine = self.machine()?;
         let range = self.range(&machine)?;
@@ -74,10 +105,13 @@ impl Session {
         exclude.extend(self.never_free(&machine)?);
         loop {
             let lease = self.store.lease_slot(instance.id, &exclude, &range)?;
-            let busy = ports::probe_block(lease.slot.first_port(), Slot::PORTS);
-            if busy.is_empty() {
+            let held = hold(lease.slot, spare);
+            let ours = |port: u16| held.is_some() && Some(port) == spare.map(|spare| lease.slot.first_port() + spare);
+            let mut busy = ports::probe_block(lease.slot.first_port(), Slot::PORTS);
+            busy.retain(|(port, protocol)| *protocol != Protocol::Tcp || !ours(*port));
+            if busy.is_empty() && (held.is_some() || spare.is_none()) {
                 self.tell_passed_over(lease.slot, &machine)?;
-                return Ok(self.store.instance_by_id(instance.id)?);
+                return Ok((self.store.instance_by_id(instance.id)?, held));
             }
             self.store.release_slot(instance.id)?;
             exclude.insert(lease.slot);
@@ -220,5 +254,33 @@ fn who_holds(port: u16, protocol: Protocol, published: &[PortHolder]) -> String 
         }
         HolderKind::Container { name, .. } => format!("container `{name}`"),
         HolderKind::Unknown => "a program that could not be named".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_held_by_the_last_port_that_its_owner_does_not_use() {
+        let spare = |keys: &[(&str, u16, u16)]| {
+            let offsets = keys.iter().map(|(key, first, _)| ((*key).to_owned(), *first)).collect();
+            let keys: Vec<_> = keys.iter().map(|(key, _, width)| ((*key).to_owned(), *width)).collect();
+            super::spare(&keys, &offsets)
+        };
+        assert_eq!(spare(&[("web", 0, 1)]), Some(99));
+        assert_eq!(spare(&[("web", 0, 1), ("many", 90, 10)]), Some(89));
+        assert_eq!(spare(&[("many", 0, 100)]), None);
+    }
+
+    #[test]
+    fn a_slot_that_is_held_is_seen_to_be_busy() {
+        let slot = Slot::all().last().unwrap();
+        let held = hold(slot, Some(99)).unwrap();
+        assert!(hold(slot, Some(99)).is_none());
+        assert!(ports::probe_block(slot.first_port(), Slot::PORTS).contains(&(slot.first_port() + 99, Protocol::Tcp)));
+        drop(held);
+        assert!(hold(slot, Some(99)).is_some());
+        assert!(hold(slot, None).is_none());
     }
 }

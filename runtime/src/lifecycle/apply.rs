@@ -134,7 +134,8 @@ impl Session {
             if held.early.is_none() {
                 self.start_early(held, &draft, how)?;
             }
-            held.instance = self.lease(&held.instance, &draft, &avoid)?;
+            held.slot = None;
+            (held.instance, held.slot) = self.lease(&held.instance, &draft, &avoid)?;
             self.take_own_ports(&held.instance, &draft, how, &lost)?;
             let mut instance = held.instance.clone();
             instance.revision = Some(revision);

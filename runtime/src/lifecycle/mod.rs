@@ -13,6 +13,7 @@ mod remove;
 mod stop;
 mod up;
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub(crate) struct Held {
     pub(crate) interrupted: Vec<Intent>,
     /// A Compose that was started early and writes to the lock's file.
     pub(crate) early: Option<Started>,
+    /// What keeps other stores out of its slot while it publishes nothing.
+    pub(crate) slot: Option<TcpListener>,
 }
 
 /// The code of the error by which [`Session::hold`] says that a removal was finished.
@@ -70,7 +73,7 @@ impl Session {
                 intent.verb, instance.target
             ));
         }
-        let held = Held { instance, lock, waited, interrupted, early: None };
+        let held = Held { instance, lock, waited, interrupted, early: None, slot: None };
         let takes_data = held.interrupted.iter().any(|intent| intent.detail == "volumes");
         if held.interrupted.iter().any(|intent| intent.verb == "rm") {
             self.remove_held(&held, takes_data)?;
