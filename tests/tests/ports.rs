@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sidestack_tests::{Killed, Ran, RemovedContainer, World, containers, docker, docker_is_there, http_get};
+use sidestack_tests::{Killed, Ran, Recorder, RemovedContainer, World, containers, docker, docker_is_there, http_get};
 
 const COMPOSE: &str = r#"services:
   web:
@@ -39,6 +39,41 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     // A test that failed left nothing behind that the next one would see.
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A stack that holds a slot and publishes nothing yet, or nothing for the moment, keeps another store out of it.
+#[test]
+fn another_store_passes_over_a_slot_in_which_something_is_about_to_start() {
+    const SOON: Duration = Duration::from_secs(60);
+    if !docker_is_there() {
+        return;
+    }
+    let _alone = alone();
+    let (mut first, second) = (World::with(&[("compose.yaml", COMPOSE)]), World::with(&[("compose.yaml", COMPOSE)]));
+    let Some(recorder) = Recorder::listen(&first.root().join("docker.sock")) else { return };
+    first.env.insert("DOCKER_HOST".into(), recorder.host());
+    let beside = |name: &str, slot: u64| {
+        let up = second.run(["up", "--new", name, "--json"]).ok();
+        assert_ne!(up.json()["slot"].as_u64(), Some(slot), "{}", up.stderr);
+        assert!(up.stderr.contains(&format!("slot {slot} ")), "slot {slot} is not named in\n{}", up.stderr);
+        second.run(["rm", name, "--volumes"]).ok();
+    };
+    recorder.hold("/start");
+    let starting = first.start(["up"]);
+    recorder.holds(SOON);
+    let slot = slot_of(&first, "main");
+    beside("one", slot);
+    recorder.let_go();
+    starting.ends(SOON).ok();
+    // The container that has its ports is about to be replaced by one that will have them.
+    first.write("compose.yaml", &COMPOSE.replace("8080\"]", "8080\", \"-v\"]"));
+    recorder.hold("/start");
+    let moving = first.start(["up"]);
+    recorder.holds(SOON);
+    beside("two", slot);
+    recorder.let_go();
+    moving.ends(SOON).ok();
+    assert_eq!(slot_of(&first, "main"), slot);
 }
 
 #[test]
