@@ -180,6 +180,30 @@ async fn a_container_lives_and_every_step_is_seen() {
     assert_eq!(kinds, [EventKind::Pause, EventKind::Unpause, EventKind::Die { code: 0 }, EventKind::Destroy]);
 }
 
+/// As does a service that stands in the processes of another one, when that is stopped.
+#[tokio::test(flavor = "current_thread")]
+async fn the_restart_policy_of_a_container_that_just_ends_is_set() {
+    let Some(bench) = Bench::new("ends").await else {
+        return;
+    };
+    let engine = &bench.engine;
+    let ids: Vec<String> =
+        (0..6).map(|n| bench.container(&format!("n{n}"), &["--restart", "on-failure"], &["sleep", "1000"])).collect();
+    for id in &ids {
+        engine.start(id).await.expect("a start");
+        let set = async {
+            for round in 0..40 {
+                let policy = if round % 2 == 0 { "no" } else { "on-failure" };
+                engine.set_restart_policy(id, policy).await.expect("an update");
+            }
+            engine.set_restart_policy(id, "no").await.expect("an update");
+        };
+        let (killed, ()) = futures_util::join!(engine.kill(id), set);
+        killed.expect("a kill");
+        assert_eq!(engine.inspect(id).await.expect("a detail").restart_policy, "no");
+    }
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn health_is_told_by_list_detail_and_events() {
     let Some(bench) = Bench::new("health").await else {

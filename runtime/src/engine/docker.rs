@@ -28,6 +28,10 @@ const SLOW: Duration = Duration::from_secs(60);
 /// For walking the volumes' file systems.
 const WALK: Duration = Duration::from_secs(120);
 
+/// How often a container that ends while it is updated is updated again, and after how long.
+const ENDINGS: u32 = 10;
+const ENDING: Duration = Duration::from_millis(50);
+
 /// The oldest API that is spoken.
 const OLDEST: (u32, u32) = (1, 41);
 /// The newest API that the client library knows.
@@ -359,6 +363,14 @@ impl Engine for DockerEngine {
         };
         let what = format!("container `{id}`");
         let body = bollard::models::ContainerUpdateBody { restart_policy: Some(restart_policy), ..Default::default() };
+        // Docker asks runc to update what it takes to run, and refuses when that has ended meanwhile: of one whose end
+        // it knows, it changes the record alone.
+        for _ in 0..ENDINGS {
+            match self.call(&what, self.quick, docker.update_container(&encode(id), body.clone())).await {
+                Err(EngineError::Api { .. }) => tokio::time::sleep(ENDING).await,
+                result => return result,
+            }
+        }
         self.call(&what, self.quick, docker.update_container(&encode(id), body)).await
     }
 
