@@ -456,6 +456,26 @@ fn a_move_to_what_is_unhealthy_is_taken_back_unless_told_otherwise() {
     it.runs("r1");
 }
 
+/// Docker revives what has a policy also after a stop by hand, so it is taken away before one, and must come back.
+#[test]
+fn what_was_restarted_keeps_its_restart_policy() {
+    if !docker_is_there() {
+        return;
+    }
+    let text = KEEPER.replace("    stop_grace_period", "    restart: \"on-failure:3\"\n    stop_grace_period");
+    let world = World::with(&[("compose.yaml", &text)]);
+    let policy = || {
+        let id = &containers(&world.project("main"))["keeper"].id;
+        let format = "{{.HostConfig.RestartPolicy.Name}}:{{.HostConfig.RestartPolicy.MaximumRetryCount}}";
+        docker(&["inspect", "--format", format, id]).ok().stdout.trim().to_owned()
+    };
+    for words in [&["up"][..], &["restart"], &["restart", "keeper"], &["stop"], &["start"], &["restart"], &["up"]] {
+        world.run(words).ok();
+        let stopped = words == ["stop"];
+        assert_eq!(policy(), if stopped { "no:0" } else { "on-failure:3" }, "{words:?}");
+    }
+}
+
 #[test]
 fn ctrl_c_ends_the_wait_for_another_command() {
     if !docker_is_there() {
