@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::compose::{Mount, Project, Service};
 use crate::diagnostic::Diagnostic;
-use crate::placeholder;
 use crate::plan::{Answer, Shared};
+use crate::{placeholder, secret};
 
 /// Collects items.
 pub(super) struct Found<'a> {
@@ -87,10 +87,11 @@ pub(super) fn outside(source: &str) -> bool {
         .is_some_and(|rest| (rest.is_empty() || rest.starts_with('/')) && !rest.split('/').any(|part| part == ".."))
 }
 
-/// As the user writes it: `../data`, `/srv/data`.
+/// As the user writes it: `../data`, `/srv/data`. Of a secret in it the reference is shown.
 pub(super) fn written(source: &str) -> String {
+    let source = secret::shown(source);
     source.strip_prefix(placeholder::CHECKOUT).map_or_else(
-        || source.to_owned(),
+        || source.clone(),
         |rest| if rest.is_empty() { ".".to_owned() } else { rest.trim_start_matches('/').to_owned() },
     )
 }
@@ -141,5 +142,21 @@ pub(super) fn project(model: &Project, found: &mut Found<'_>) {
             let what = format!("volume `{key}` is bound to `{}`", written(device));
             found.add(&["volumes", key, "driver_opts"], format!("volume:{key}"), what, Answer::Consent);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::{Encoding, token};
+
+    #[test]
+    fn a_path_is_shown_as_it_is_written_and_a_secret_by_its_reference() {
+        let source = |rest: &str| format!("{}{rest}", placeholder::CHECKOUT);
+        for (from, to) in [(source(""), "."), (source("/data"), "data"), ("/srv".to_owned(), "/srv")] {
+            assert_eq!(written(&from), to);
+        }
+        let secret = source(&format!("/{}", token("env:DIR", Encoding::Raw)));
+        assert_eq!(written(&secret), "‹env:DIR›");
     }
 }
