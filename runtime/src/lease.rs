@@ -106,9 +106,9 @@ impl Session {
         loop {
             let lease = self.store.lease_slot(instance.id, &exclude, &range)?;
             let held = hold(lease.slot, spare);
-            let ours = |port: u16| held.is_some() && Some(port) == spare.map(|spare| lease.slot.first_port() + spare);
+            let own = held.as_ref().and(spare).map(|spare| (lease.slot.first_port() + spare, Protocol::Tcp));
             let mut busy = ports::probe_block(lease.slot.first_port(), Slot::PORTS);
-            busy.retain(|(port, protocol)| *protocol != Protocol::Tcp || !ours(*port));
+            busy.retain(|port| Some(*port) != own);
             if busy.is_empty() && (held.is_some() || spare.is_none()) {
                 self.tell_passed_over(lease.slot, &machine)?;
                 return Ok((self.store.instance_by_id(instance.id)?, held));

@@ -100,6 +100,18 @@ impl Session {
             return Ok(known);
         }
         let (stack, content) = self.read(checkout, reading)?;
+        self.keep(checkout, reading, stack, &content, message)
+    }
+
+    /// The revision of what was read, committed if it is new.
+    pub(crate) fn keep(
+        &self,
+        checkout: &Checkout,
+        reading: Reading<'_>,
+        stack: Stack,
+        content: &Content,
+        message: Option<&str>,
+    ) -> Result<Committed> {
         let wanted = match &stack.manifest.workspace {
             Some(name) => name.clone(),
             None => workspace_name(checkout)?,

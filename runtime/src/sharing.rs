@@ -163,12 +163,12 @@ impl Session {
                 return Err(unknown(item, &draft.shared, &known));
             }
         }
-        let workspace = match items.is_empty() {
-            true => self.store.workspace_by_identity(&checkout.identity)?.map(|workspace| workspace.id),
-            false => Some(self.commit(&checkout, reading, None)?.workspace.id),
+        let workspace = if items.is_empty() {
+            self.store.workspace_by_identity(&checkout.identity)?.map(|workspace| workspace.id)
+        } else {
+            Some(self.keep(&checkout, reading, stack, &content, None)?.workspace.id)
         };
-        for (workspace, item) in workspace.iter().flat_map(|workspace| items.iter().map(move |item| (*workspace, item)))
-        {
+        for (workspace, item) in workspace.into_iter().flat_map(|id| items.iter().map(move |item| (id, item))) {
             if withdraw {
                 self.store.withdraw_consent(workspace, item)?;
             } else {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
+use sidestack_state::Store;
 use sidestack_tests::{
     COPIES, Copies, Ran, Recorder, RemovedObject, World, containers, docker, docker_is_there, inspect, stack,
 };
@@ -312,6 +313,9 @@ fn state_of_the_host() {
     let copies = Copies { world };
     let world = &copies.world;
     let items = ["web:/var/run/docker.sock", &format!("web:{outside}"), "agent:ipc", "agent:pid"];
+    // A look writes nothing.
+    world.run(["trust"]).ok();
+    assert!(Store::open(&world.home()).unwrap().workspaces().unwrap().is_empty());
     // The first copy runs with a warning for each.
     let mut first = world.run(["up"]).ok();
     for item in items {

@@ -365,13 +365,16 @@ impl Engine for DockerEngine {
         let body = bollard::models::ContainerUpdateBody { restart_policy: Some(restart_policy), ..Default::default() };
         // Docker asks runc to update what it takes to run, and refuses when that has ended meanwhile: of one whose end
         // it knows, it changes the record alone.
-        for _ in 0..ENDINGS {
+        let mut left = ENDINGS;
+        loop {
             match self.call(&what, self.quick, docker.update_container(&encode(id), body.clone())).await {
-                Err(EngineError::Api { .. }) => tokio::time::sleep(ENDING).await,
+                Err(EngineError::Api { status: 500, .. }) if left > 0 => {
+                    left -= 1;
+                    tokio::time::sleep(ENDING).await;
+                }
                 result => return result,
             }
         }
-        self.call(&what, self.quick, docker.update_container(&encode(id), body)).await
     }
 
     async fn put_archive(&self, id: &str, path: &str, tar: Vec<u8>) -> Result<(), EngineError> {

@@ -218,6 +218,7 @@ impl<E: Engine> Execution<'_, E> {
                 self.pre_stop(id, planned).await;
             }
             self.stop_container(id).await?;
+            // It has no restart policy any more.
             detail = self.engine.inspect(id).await?;
         }
         self.deliver(id, &planned.deliveries, &detail).await?;
